@@ -17,7 +17,7 @@ set_property(CACHE SKIRL_SANITIZE PROPERTY STRINGS "" address thread)
 
 # What every target of this project is compiled with; it is not exported.
 add_library(skirl_compile INTERFACE)
-target_compile_options(skirl_compile INTERFACE -Wall -Wextra -Werror)
+target_compile_options(skirl_compile INTERFACE -Wall -Wextra -Werror -Wno-missing-field-initializers)
 target_include_directories(skirl_compile INTERFACE ${PROJECT_SOURCE_DIR})
 if(SKIRL_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
