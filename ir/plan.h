@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,8 +16,10 @@ struct PlanBuffer {
   std::int64_t size_bytes = 0;
 };
 
-/// One node as one device runs it. `buffers` of the program hold, from `first_buffer` on: its operands, then its results; an Output has one more,
-/// where the value leaves (for a parameter or state: the buffer that it entered by, so steps chain).
+/// One node as one device runs it. `refs` of the program hold, from `first_ref` on: its operands, then its results. A send has its operands only
+/// (its result is what it sent) and a recv its results only; an Output has its operand and where the value leaves: for a parameter or state the
+/// buffer that it entered by, so steps chain; for the rest mostly the operand's own buffer, which then nothing overwrites in this step.
+/// Input, Param, State, view, join and fence have no instruction: they are buffers, other names of buffers, or waits.
 struct Instruction {
   NodeId node;
   StreamId stream = 0;
@@ -49,6 +52,8 @@ struct Plan {
 
 /// The graph again with ids dense in topological order: equal text, no holes. Unused values and table entries go.
 Graph compact(const Graph& graph);
+/// The same in an order of the caller's: every live node once, operands and control predecessors first.
+Graph compact(const Graph& graph, std::span<const NodeId> order);
 
 /// The plan as text: the graph's text, then each program; `parse_plan` reads exactly this. Byte-identical for equal plans.
 std::string print(const Plan& plan);
