@@ -273,19 +273,9 @@ struct AdamWAttrs {
   }
 };
 
-/// Which member of a union a `view` reads.
-struct ViewAttrs {
-  std::int64_t member = 0;
-  bool operator==(const ViewAttrs&) const = default;
-  template <class F>
-  static void fields(F&& f) {
-    f("member", &ViewAttrs::member);
-  }
-};
-
 using Attrs = std::variant<NoAttrs, InputAttrs, ParamAttrs, StateAttrs, OutputAttrs, EinsumAttrs, ScaleAttrs, ShapeAttrs, FillAttrs,
                            NormAttrs, RopeAttrs, AttentionAttrs, LabelAttrs, LossAttrs, DropoutAttrs, SumAttrs, SliceAttrs, PadAttrs,
-                           ConcatAttrs, CastAttrs, ClipAttrs, SgdAttrs, AdamWAttrs, ViewAttrs>;
+                           ConcatAttrs, CastAttrs, ClipAttrs, SgdAttrs, AdamWAttrs>;
 
 /// Calls f(name, value) for each field of whichever struct `attrs` holds.
 template <class F>

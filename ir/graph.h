@@ -119,6 +119,7 @@ class Graph {
   /// Upper bound of node (value) ids: the size for side tables.
   std::size_t node_bound() const { return nodes_.size(); }
   std::size_t value_bound() const { return values_.size(); }
+  std::size_t use_bound() const { return uses_.size(); }
   std::size_t node_count() const { return live_nodes_; }
 
   // values

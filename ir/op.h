@@ -119,6 +119,12 @@ inline bool is_communication(Op op) { return op >= Op::AllReduce && op <= Op::Jo
 /// Nodes that compute: neither signature, communication nor order.
 inline bool is_compute(Op op) { return op > Op::Output && op < Op::AllReduce; }
 
+/// Operators whose result depends on where in the whole an element stands: their nodes carry an origin.
+inline bool depends_on_position(Op op) {
+  return op == Op::Input || op == Op::Rope || op == Op::Attention || op == Op::AttentionBI || op == Op::Embedding || op == Op::EmbeddingBW ||
+         op == Op::Pick || op == Op::SoftmaxXentBI || op == Op::Dropout;
+}
+
 /// FLOPs of one call from its factor rule.
 double flops(const FactorRule& rule);
 

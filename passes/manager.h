@@ -23,13 +23,13 @@ struct PassReport {
 
 struct ManagerOptions {
   bool verify = true;
-  std::optional<std::size_t> stop_after;  // number of passes to run
-  std::string dump_dir;                   // writes 00_start.dag, 01_partition.dag, …; empty: nowhere
+  std::optional<std::size_t> stop_after;            // number of passes to run
+  std::string dump_dir;                             // writes 00_start.dag, 01_partition.dag, …; empty: nowhere
   std::function<void(const PassReport&)> observer;  // called after each pass; may throw to stop
 };
 
-/// Runs directives in the order written. Throws Error for an unknown pass, for one that comes too late in the legal order (and says which to move),
-/// and, naming the guilty pass, for breaches that `verify` finds after it. Errors of a pass are located at its directive.
+/// Runs directives in the order written. Throws Error for an unknown pass, for one that comes too late in the legal order (and says which
+/// to move), and, naming the guilty pass, for breaches that `verify` finds after it. Errors of a pass are located at its directive.
 Graph run_passes(Graph graph, std::span<const Directive> directives, std::span<const PassInfo> passes, const ManagerOptions& options = {});
 
 /// Sorts directives into the legal order, keeping the written order within a rank.
