@@ -7,6 +7,15 @@
 #include "ir/error.h"
 
 namespace skirl {
+namespace {
+
+std::uint64_t device_set_hash(const std::vector<DeviceId>& devices) {
+  std::uint64_t hash = devices.size();
+  for (const DeviceId device : devices) hash += hash_mix(0x51ull, device) * 0xD6E8FEB86659FD93ull;
+  return hash;
+}
+
+}  // namespace
 
 std::string_view name(Phase phase) {
   constexpr std::array<std::string_view, 4> kNames{"F", "BI", "BW", "U"};
@@ -183,17 +192,21 @@ MeshId Graph::add_mesh(const std::vector<DeviceId>& devices, const std::vector<A
   std::sort(sorted.begin(), sorted.end());
   if (const auto twice = std::adjacent_find(sorted.begin(), sorted.end()); twice != sorted.end())
     throw Error("device " + std::to_string(*twice) + " is listed twice in a mesh");
-  for (std::size_t i = 1; i < meshes_.size(); ++i) {
-    if (meshes_[i].is_union()) continue;
-    if (meshes_[i] == mesh) return MeshId(i);
-    std::vector<DeviceId> other = meshes_[i].devices;
+  const std::uint64_t hash = device_set_hash(devices);
+  const auto [first, last] = meshes_by_devices_.equal_range(hash);
+  for (auto it = first; it != last; ++it) {
+    const Mesh& known = meshes_[it->second.index()];
+    if (known.is_union()) continue;
+    if (known == mesh) return it->second;
+    std::vector<DeviceId> other = known.devices;
     std::sort(other.begin(), other.end());
     if (other == sorted)
-      throw Error("the devices of a new mesh " + axes_to_string(*this, mesh) + " already form mesh @" + mesh_name(MeshId(i)) + " " +
-                      axes_to_string(*this, meshes_[i]),
+      throw Error("the devices of a new mesh " + axes_to_string(*this, mesh) + " already form mesh @" + mesh_name(it->second) + " " +
+                      axes_to_string(*this, known),
                   "", "use the same axes and the same order of devices for one set of devices");
   }
   meshes_.push_back(std::move(mesh));
+  meshes_by_devices_.emplace(hash, MeshId(meshes_.size() - 1));
   return MeshId(meshes_.size() - 1);
 }
 
@@ -216,9 +229,12 @@ MeshId Graph::union_of(std::span<const MeshId> members) {
   std::sort(sorted.begin(), sorted.end());
   if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end()) return MeshId();
   united.members = distinct;
-  for (std::size_t i = 1; i < meshes_.size(); ++i)
-    if (meshes_[i] == united) return MeshId(i);
+  const std::uint64_t hash = device_set_hash(united.devices);
+  const auto [begin, end] = meshes_by_devices_.equal_range(hash);
+  for (auto it = begin; it != end; ++it)
+    if (meshes_[it->second.index()] == united) return it->second;
   meshes_.push_back(std::move(united));
+  meshes_by_devices_.emplace(hash, MeshId(meshes_.size() - 1));
   return MeshId(meshes_.size() - 1);
 }
 
@@ -311,7 +327,8 @@ std::vector<NodeId> topological_order(const Graph& graph) {
       graph.for_each_result(next, [&](ValueId value) {
         graph.for_each_use(value, [&](UseId use) {
           const NodeId user = graph[use].user;
-          if (graph[next].op == Op::Send && graph[user].op == Op::Recv && waiting[user.index()] == 1) {
+          if (graph[next].op == Op::Send && graph[user].op == Op::Recv && waiting[user.index()] == 1 && (!recv.valid() || user < recv)) {
+            if (recv.valid()) ready.insert(recv.index());
             waiting[user.index()] = 0;
             recv = user;
           } else {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "ir/attrs.h"
@@ -246,6 +247,7 @@ class Graph {
   Interner<Origin, OriginId, OriginHash> origins_;
   Interner<std::string, NameId> names_;
   std::vector<Mesh> meshes_;
+  std::unordered_multimap<std::uint64_t, MeshId> meshes_by_devices_;  // by a hash that does not depend on the order of devices
   std::vector<std::string> streams_;
 };
 

@@ -86,6 +86,8 @@ struct std::hash<skirl::Layout> {
     for (const skirl::Cut& cut : layout.dims) {
       h = skirl::hash_mix(h, cut.axes.size() * 7 + cut.table.size());
       for (const std::uint8_t a : cut.axes) h = skirl::hash_mix(h, a);
+      for (const auto& owned : cut.table)
+        for (const skirl::Interval& i : owned) h = skirl::hash_mix(h, static_cast<std::size_t>(i.begin * 31 + i.end));
     }
     for (const skirl::Partial& p : layout.partial) h = skirl::hash_mix(h, 64u + p.axis);
     return h;
