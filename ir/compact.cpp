@@ -97,8 +97,8 @@ class Copier {
       const Value& v = from_[value];
       results_.push_back({type(v.type), layout(v.layout), v.role});
     });
-    const NodeId copy = to_.add(
-        {n.op, operands_, results_, attrs(n.attrs), n.phase, tags(n.tags), n.mesh, n.stream, name(n.name), origin(n.origin)});
+    const NodeId copy =
+        to_.add({n.op, operands_, results_, attrs(n.attrs), n.phase, tags(n.tags), n.mesh, n.stream, name(n.name), origin(n.origin)});
     nodes_[id.index()] = copy;
     for (std::size_t r = 0; r < n.result_count; ++r) values_[n.first_result + r] = to_.result(copy, r);
   }

@@ -65,13 +65,20 @@ void Lexer::seek(Mark mark) {
 
 std::string Lexer::shown(const Token& token) {
   switch (token.kind) {
-    case Kind::End: return "the end of the text";
-    case Kind::Newline: return "the end of the line";
-    case Kind::String: return "\"" + printable(token.text) + "\"";
-    case Kind::Value: return "'%" + printable(token.text) + "'";
-    case Kind::Mesh: return "'@" + printable(token.text) + "'";
-    case Kind::Label: return "'^" + printable(token.text) + "'";
-    default: return "'" + printable(token.text) + "'";
+    case Kind::End:
+      return "the end of the text";
+    case Kind::Newline:
+      return "the end of the line";
+    case Kind::String:
+      return "\"" + printable(token.text) + "\"";
+    case Kind::Value:
+      return "'%" + printable(token.text) + "'";
+    case Kind::Mesh:
+      return "'@" + printable(token.text) + "'";
+    case Kind::Label:
+      return "'^" + printable(token.text) + "'";
+    default:
+      return "'" + printable(token.text) + "'";
   }
 }
 
@@ -101,12 +108,17 @@ char Lexer::unescaped(std::string_view raw, std::size_t& at, std::uint32_t line)
     case '\'':
     case '\\':
     case '{':
-    case '}': return c;
-    case 'n': return '\n';
-    case 't': return '\t';
-    default: break;
+    case '}':
+      return c;
+    case 'n':
+      return '\n';
+    case 't':
+      return '\t';
+    default:
+      break;
   }
-  throw Error("unknown escape '\\" + printable(std::string_view(&c, 1)) + "', expected one of \\\" \\' \\\\ \\{ \\} \\n \\t \\xHH", where(line));
+  throw Error("unknown escape '\\" + printable(std::string_view(&c, 1)) + "', expected one of \\\" \\' \\\\ \\{ \\} \\n \\t \\xHH",
+              where(line));
 }
 
 void Lexer::take_quoted(char quote) {

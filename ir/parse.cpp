@@ -44,11 +44,17 @@ void Parser::end_of_line() {
 void Parser::statement() {
   const Lexer::Token& token = lex_.peek();
   switch (token.kind) {
-    case Kind::Newline: lex_.take(); return;
+    case Kind::Newline:
+      lex_.take();
+      return;
     case Kind::Value:
-    case Kind::Label: node_statement(); return;
-    case Kind::Word: break;
-    default: lex_.fail_expected("a statement");
+    case Kind::Label:
+      node_statement();
+      return;
+    case Kind::Word:
+      break;
+    default:
+      lex_.fail_expected("a statement");
   }
   if (token.text == "dim") return dim();
   if (token.text == "repeat") return repeat();
@@ -60,8 +66,8 @@ void Parser::statement() {
   if (token.text == "output") return output();
   if (ops_.count(token.text) > 0) return node_statement();
   const std::string word(token.text.substr(0, 64));
-  lex_.fail("unknown statement '" + word + "'; known: " +
-            nearest_first(word, {"dim", "repeat", "mesh", "streams", "input", "param", "loss", "output", "fence"}));
+  lex_.fail("unknown statement '" + word +
+            "'; known: " + nearest_first(word, {"dim", "repeat", "mesh", "streams", "input", "param", "loss", "output", "fence"}));
 }
 
 /// dim NAME = expression
@@ -76,7 +82,8 @@ void Parser::dim() {
   if (const auto it = set_.find(name); it != set_.end()) {
     value = it->second;
     if (value < 0 || value > kMostDim)
-      throw Error("dim '" + name + "' is set to " + std::to_string(value) + ", expected 0 to " + std::to_string(kMostDim), lex_.where(line));
+      throw Error("dim '" + name + "' is set to " + std::to_string(value) + ", expected 0 to " + std::to_string(kMostDim),
+                  lex_.where(line));
   }
   end_of_line();
   dims_.emplace(name, value);
@@ -175,7 +182,8 @@ void Parser::streams() {
   std::size_t number = 0;
   while (lex_.peek().kind == Kind::Word || lex_.peek().kind == Kind::Quoted) {
     const std::string name = word_or_quoted("the name of a stream");
-    if (g_.add_stream(name) != number++) lex_.fail("stream '" + name.substr(0, 64) + "' is out of its place: compute is first, each stands once");
+    if (g_.add_stream(name) != number++)
+      lex_.fail("stream '" + name.substr(0, 64) + "' is out of its place: compute is first, each stands once");
   }
   end_of_line();
 }
@@ -185,7 +193,8 @@ void Parser::resolve_waiting() {
     const ValueId value = w.value.empty() ? ValueId() : find_value(w.value);
     const auto label = w.value.empty() ? labels_.find(w.label) : labels_.end();
     if (!value.valid() && label == labels_.end())
-      throw Error("'after' names " + (w.value.empty() ? "^" + std::string(w.label.substr(0, 64)) : "%" + std::string(w.value.substr(0, 64))) +
+      throw Error("'after' names " +
+                      (w.value.empty() ? "^" + std::string(w.label.substr(0, 64)) : "%" + std::string(w.value.substr(0, 64))) +
                       ", which is not defined",
                   lex_.where(w.line));
     g_.add_order(value.valid() ? g_[value].producer : label->second, w.node);
@@ -196,6 +205,8 @@ Graph parse(std::string_view text, std::string_view file, const std::map<std::st
   return Parser(text, file, set, first_line).run();
 }
 
-Graph parse(std::string_view text, std::string_view file, const std::map<std::string, std::int64_t>& set) { return parse(text, file, set, 1); }
+Graph parse(std::string_view text, std::string_view file, const std::map<std::string, std::int64_t>& set) {
+  return parse(text, file, set, 1);
+}
 
 }  // namespace skirl

@@ -7,7 +7,6 @@ namespace skirl {
 namespace {
 using Kind = Lexer::Kind;
 
-
 }  // namespace
 
 /// input %x "x" : f32[B,4] [cut 0] [range 256]
@@ -98,8 +97,7 @@ void Parser::loss() {
   lex_.expect("=", "after the name of the loss");
   const Lexer::Token kind = lex_.take();
   if (!kind.word("mse") && !kind.word("softmax_xent") && !kind.word("sum")) {
-    lex_.fail("unknown loss " + Lexer::shown(kind) + "; known: " +
-              nearest_first(kind.text, {"mse", "softmax_xent", "sum"}));
+    lex_.fail("unknown loss " + Lexer::shown(kind) + "; known: " + nearest_first(kind.text, {"mse", "softmax_xent", "sum"}));
   }
   const bool one = kind.word("sum");
   Statement first;
@@ -152,7 +150,8 @@ void Parser::loss() {
   }
 }
 
-void Parser::add_loss(NameId name, ValueId sum, ValueId count, std::optional<std::int64_t> fixed_count, double weight, const Statement& tail) {
+void Parser::add_loss(NameId name, ValueId sum, ValueId count, std::optional<std::int64_t> fixed_count, double weight,
+                      const Statement& tail) {
   Statement s;
   s.op = Op::Loss;
   s.line = tail.line;

@@ -68,8 +68,7 @@ Attrs Parser::attributes(Op op) {
     if (!found) {
       const std::string op_name = info(op).name;
       if (known.empty()) lex_.fail(op_name + " has no attributes, found " + Lexer::shown(key));
-      lex_.fail("unknown attribute " + Lexer::shown(key) + " of " + op_name + "; known: " +
-                nearest_first(key.text, known));
+      lex_.fail("unknown attribute " + Lexer::shown(key) + " of " + op_name + "; known: " + nearest_first(key.text, known));
     }
   }
   --lex_.open;
@@ -218,7 +217,8 @@ void Parser::tag(Statement& s) {
   if (s.tags.tags.size() == 255) lex_.fail("more than 255 tags");
   if (lex_.accept("=")) {
     const Lexer::Token& value = lex_.peek();
-    const bool is_word = value.kind == Kind::Quoted || value.kind == Kind::String || (value.kind == Kind::Word && variable(value.text) == nullptr);
+    const bool is_word =
+        value.kind == Kind::Quoted || value.kind == Kind::String || (value.kind == Kind::Word && variable(value.text) == nullptr);
     tag.value = is_word ? TagValue::word(g_.intern(word_or_quoted("a tag value"))) : TagValue::integer(integer());
   }
   s.tags = with_tag(std::move(s.tags), tag);
@@ -289,8 +289,9 @@ void Parser::check_annotation(const Statement& s, const std::vector<TypeId>& fou
   std::string inferred;
   for (const ResultInit& result : s.results) stated += (stated.empty() ? "" : ", ") + to_string(g_[result.type]);
   for (const TypeId t : found) inferred += (inferred.empty() ? "" : ", ") + to_string(g_[t]);
-  throw Error(std::string(info(s.op).name) + ": the text says " + stated + ", its operands give " + (inferred.empty() ? "no result" : inferred),
-              lex_.where(s.line));
+  throw Error(
+      std::string(info(s.op).name) + ": the text says " + stated + ", its operands give " + (inferred.empty() ? "no result" : inferred),
+      lex_.where(s.line));
 }
 
 NodeId Parser::add(Statement& s) {
@@ -358,8 +359,9 @@ void Parser::node_statement() {
   const NodeId node = add(s);
   const std::size_t results = g_[node].result_count;
   if (names.size() > results)
-    throw Error(std::string(info(s.op).name) + " gives " + std::to_string(results) + " results, the line names " + std::to_string(names.size()),
-                lex_.where(s.line));
+    throw Error(
+        std::string(info(s.op).name) + " gives " + std::to_string(results) + " results, the line names " + std::to_string(names.size()),
+        lex_.where(s.line));
   if (names.empty() && results > 0)
     throw Error("the results of " + std::string(info(s.op).name) + " have no name, expected '%name = ' before it", lex_.where(s.line));
   for (std::size_t i = 0; i < names.size(); ++i) bind(names[i], g_.result(node, i));

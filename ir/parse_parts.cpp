@@ -10,7 +10,6 @@ namespace {
 
 using Kind = Lexer::Kind;
 
-
 /// A value's number, or none if its name is not a plain number.
 std::optional<std::uint32_t> value_number(std::string_view name) {
   if (name.size() > 9 || (name.size() > 1 && name.front() == '0')) return std::nullopt;
@@ -145,7 +144,8 @@ std::int64_t Parser::integer_in(std::int64_t least, std::int64_t most, std::stri
   const std::string where = lex_.where();
   const std::int64_t value = integer();
   if (value < least || value > most)
-    throw Error(std::string(what) + " is " + std::to_string(value) + ", expected " + std::to_string(least) + " to " + std::to_string(most), where);
+    throw Error(std::string(what) + " is " + std::to_string(value) + ", expected " + std::to_string(least) + " to " + std::to_string(most),
+                where);
   return value;
 }
 

@@ -118,10 +118,10 @@ class Parser {
   std::unordered_map<std::uint64_t, std::pair<std::vector<std::uint32_t>, std::vector<TypeId>>> inferred_;  // by hash of the key, the first
   std::vector<std::uint32_t> key_;
   std::vector<Waiting> waiting_;
-  std::vector<std::pair<NodeId, NodeId>> order_;      // control edges of the line
+  std::vector<std::pair<NodeId, NodeId>> order_;                      // control edges of the line
   std::vector<std::pair<std::string_view, std::string_view>> after_;  // of the line: value or label names
-  std::vector<NodeId> line_nodes_;                    // nested nodes of the line, which get its tags
-  std::vector<NodeId> params_by_name_;                // by NameId, of `param` lines
+  std::vector<NodeId> line_nodes_;                                    // nested nodes of the line, which get its tags
+  std::vector<NodeId> params_by_name_;                                // by NameId, of `param` lines
   std::size_t operand_count_ = 0;
   std::size_t edge_count_ = 0;
   std::size_t iterations_ = 0;

@@ -19,7 +19,7 @@ std::string print(const Graph& graph, std::span<const NodeId> order);
 /// Reads the text form: a graph of any state, or a model (forward part; `dim`, `repeat` and nested expressions are expanded).
 /// `set` replaces the values of `dim` lines by name. Throws Error with `file`, line, what was found and what was expected.
 ///
-/// Limits    nesting 64; dimensions up to 2^40 and tensors up to 2^62 elements; rank 32; 10 million nodes, 40 million operands and control
+/// Limits    nesting 64; dimensions up to 2^40 and tensors up to 2^48 elements; rank 32; 10 million nodes, 40 million operands and control
 ///           edges; what `repeat` expands to: 1 GiB of text.
 Graph parse(std::string_view text, std::string_view file = "<text>", const std::map<std::string, std::int64_t>& set = {});
 /// The same for a part of a file that starts at line `first_line`.

@@ -31,7 +31,8 @@ void append_quoted(std::string& text, std::string_view raw, char quote) {
 }
 
 bool is_word(std::string_view text) {
-  return !text.empty() && is_letter(text.front()) && std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c); });
+  return !text.empty() && is_letter(text.front()) &&
+         std::all_of(text.begin(), text.end(), [](char c) { return is_letter(c) || is_digit(c); });
 }
 
 bool is_reserved(std::string_view word) {
@@ -42,12 +43,17 @@ bool is_reserved(std::string_view word) {
 
 Role default_role(Op op, Phase phase, const Shape& shape, std::size_t result) {
   switch (op) {
-    case Op::Input: return Role::Input;
-    case Op::Param: return Role::Param;
-    case Op::State: return Role::State;
+    case Op::Input:
+      return Role::Input;
+    case Op::Param:
+      return Role::Param;
+    case Op::State:
+      return Role::State;
     case Op::Sgd:
-    case Op::AdamW: return result == 0 ? Role::Param : Role::State;
-    default: break;
+    case Op::AdamW:
+      return result == 0 ? Role::Param : Role::State;
+    default:
+      break;
   }
   if (phase == Phase::BI) return Role::ActGradient;
   if (phase == Phase::BW) return Role::Gradient;
