@@ -1,0 +1,86 @@
+#include "runtime/cpu/cpu_backend.h"
+
+#include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/info.h>
+#include <oneapi/tbb/parallel_for.h>
+#include <oneapi/tbb/partitioner.h>
+#include <oneapi/tbb/task_arena.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "ir/error.h"
+#include "runtime/backend.h"
+#include "runtime/plan_runner.h"
+
+namespace skirl {
+namespace {
+
+struct Free {
+  void operator()(std::byte* memory) const { std::free(memory); }
+};
+
+class CpuBackend : public Backend {
+ public:
+  CpuBackend(const Plan& plan, const CpuOptions& options) : arena_(worker_count(plan, options)), workers_(worker_count(plan, options)) {
+    for (int op = 0; op < kOpCount; ++op) kernels_[static_cast<std::size_t>(op)] = is_compute(static_cast<Op>(op)) ? options.kernels(static_cast<Op>(op)) : nullptr;
+    plan.graph.for_each_node([&](NodeId node) {
+      const Op op = plan.graph[node].op;
+      if (is_compute(op) && !kernels_[static_cast<std::size_t>(op)])
+        throw Error("backend cpu has no kernel for '" + describe(plan.graph, node) + "'");
+    });
+  }
+
+  std::byte* memory(std::size_t, std::int64_t bytes) override {
+    constexpr std::size_t kPage = 4096;
+    const std::size_t size = (static_cast<std::size_t>(bytes) / kPage + 1) * kPage;  // never empty
+    auto* memory = static_cast<std::byte*>(std::aligned_alloc(kPage, size));
+    if (!memory) throw RunError("backend cpu: no memory for an arena of " + std::to_string(bytes) + " bytes");
+    arenas_.emplace_back(memory);
+    return memory;
+  }
+
+  void kernel(const Call&, const KernelCall& call) override { kernels_[static_cast<std::size_t>(call.op)](call); }
+
+  void fill(const Call&, const TensorView& target, double value) override {
+    for (std::int64_t i = 0, n = elems(target.shape); i < n; ++i) store_element(target.dtype, target.data, i, value);
+  }
+
+  void move(const Call&, const Move& move, std::span<const TensorView> sources, const TensorView& target) override { apply(move, sources, target); }
+
+  int workers() const override { return workers_; }
+
+  /// Loops, not tasks: what is ready is in the executor's queue. If TBB has fewer threads, the first loops do all the work.
+  void run_workers(const std::function<void()>& loop) override {
+    arena_.execute([&] { oneapi::tbb::parallel_for(0, workers_, [&](int) { loop(); }, oneapi::tbb::simple_partitioner{}); });
+  }
+
+ private:
+  static int worker_count(const Plan& plan, const CpuOptions& options) {
+    if (options.workers > 0) return options.workers;
+    std::size_t streams = 0;
+    for (const DeviceProgram& program : plan.devices) {
+      std::set<StreamId> used;
+      for (const Instruction& i : program.instructions) used.insert(i.stream);
+      streams += used.size();
+    }
+    const int cores = std::max(1, oneapi::tbb::info::default_concurrency() / std::max(1, plan.threads_per_kernel));
+    return std::max(1, std::min(cores, static_cast<int>(streams)));
+  }
+
+  oneapi::tbb::task_arena arena_;
+  int workers_;
+  std::array<Kernel, kOpCount> kernels_{};
+  std::vector<std::unique_ptr<std::byte, Free>> arenas_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepRunner> make_cpu_runner(const Plan& plan, std::uint64_t seed, const CpuOptions& options) {
+  return std::make_unique<PlanRunner>(plan, std::make_unique<CpuBackend>(plan, options), seed, options.executor);
+}
+
+}  // namespace skirl

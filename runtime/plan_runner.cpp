@@ -1,0 +1,148 @@
+#include "runtime/plan_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "ir/error.h"
+
+namespace skirl {
+namespace {
+
+using Buffers = std::vector<std::pair<std::size_t, std::uint32_t>>;  // (index of the device, buffer), in the order of devices
+
+std::string key_of(const Graph& graph, NodeId node) {
+  const Node& n = graph[node];
+  if (n.op == Op::Output) return graph.attrs<OutputAttrs>(node).kind + "/" + graph[n.name];
+  return (n.op == Op::Param ? "param/" : n.op == Op::State ? "state/" : "input/") + graph[n.name];
+}
+
+}  // namespace
+
+PlanRunner::PlanRunner(const Plan& plan, std::unique_ptr<Backend> backend, std::uint64_t seed, const ExecutorOptions& options)
+    : plan_(plan), backend_(std::move(backend)), executor_(plan, *backend_, seed, options) {
+  const std::vector<std::byte*>& arenas = executor_.loaded().arenas;
+  real_ = std::any_of(arenas.begin(), arenas.end(), [](const std::byte* arena) { return arena != nullptr; });
+  const Graph& graph = plan.graph;
+  std::vector<Buffers> buffers(graph.node_bound());
+  for (std::size_t d = 0; d < plan.devices.size(); ++d) {
+    const DeviceProgram& program = plan.devices[d];
+    for (const auto& [node, buffer] : program.entries) buffers[node.index()].emplace_back(d, buffer);
+    for (const Instruction& i : program.instructions)
+      if (graph[i.node].op == Op::Output) buffers[i.node.index()].emplace_back(d, program.refs[i.first_ref + 1]);
+  }
+  graph.for_each_node([&](NodeId node) {
+    const Op op = graph[node].op;
+    if (op == Op::Input) inputs_.push_back(spread(node, graph.result(node), buffers[node.index()]));
+    if (op == Op::Param || op == Op::State) entries_.push_back(spread(node, graph.result(node), buffers[node.index()]));
+    if (op == Op::Output) outputs_.push_back(spread(node, graph.operand(node, 0), buffers[node.index()]));
+  });
+  if (!real_) return;
+  for (const Spread& entry : entries_) {
+    Tensor initial = initial_value(graph, entry.node, seed);
+    put(entry, initial);
+  }
+}
+
+PlanRunner::Spread PlanRunner::spread(NodeId node, ValueId value, std::span<const std::pair<std::size_t, std::uint32_t>> buffers) const {
+  const Graph& graph = plan_.graph;
+  const Layout& layout = graph.layout(value);
+  const Mesh& mesh = graph[layout.mesh];
+  const Shape& shape = graph.type(value).shape;
+  Spread made{node, value, std::vector<TensorView>(mesh.devices.size()), {}, {}, false};
+  if (buffers.size() != mesh.devices.size())
+    throw Error("plan: " + std::to_string(buffers.size()) + " devices have '" + describe(graph, node) + "', expected " + std::to_string(mesh.devices.size()));
+  for (const auto& [device, buffer] : buffers)
+    made.locals[static_cast<std::size_t>(mesh.position(plan_.devices[device].device))] = buffer_view(executor_.loaded(), device, buffer, value);
+  if (graph[node].op != Op::Output)
+    for (std::size_t p = 0; p < mesh.devices.size(); ++p)
+      made.pieces.push_back(moves_to(Mesh{}, Layout{}, mesh, layout, false, shape, static_cast<std::int64_t>(p)));
+  made.whole = moves_to(mesh, layout, Mesh{}, Layout{}, false, shape, 0);
+  for (std::uint8_t axis = 0; axis < mesh.axes.size(); ++axis)
+    made.replicated = made.replicated || (mesh.axes[axis].size > 1 && layout.dim_cut_by(axis) < 0);
+  return made;
+}
+
+void PlanRunner::put(const Spread& spread, Tensor& global) const {
+  const TensorView source = global.view();
+  for (std::size_t p = 0; p < spread.locals.size(); ++p)
+    for (const Move& move : spread.pieces[p]) apply(move, {&source, 1}, spread.locals[p]);
+}
+
+Tensor PlanRunner::take(const Spread& spread) const {
+  const TensorType& type = plan_.graph.type(spread.value);
+  Tensor global(type.dtype, type.shape);
+  std::vector<TensorView> sources;
+  for (const Move& move : spread.whole) {
+    sources.clear();
+    for (const int p : move.sources) sources.push_back(spread.locals[static_cast<std::size_t>(p)]);
+    apply(move, sources, global.view());
+  }
+  return global;
+}
+
+/// Largest difference of any replica from the tensor put together.
+double PlanRunner::disagreement(const Spread& spread, Tensor& global) const {
+  const Layout& layout = plan_.graph.layout(spread.value);
+  double largest = 0;
+  for (std::size_t p = 0; p < spread.locals.size(); ++p) {
+    const TensorView& local = spread.locals[p];
+    const Tensor expected = piece_of(global.view(), plan_.graph[layout.mesh], layout, static_cast<std::int64_t>(p));
+    if (expected.size_bytes() == 0 || std::memcmp(expected.data(), local.data, expected.size_bytes()) == 0) continue;
+    for (std::int64_t i = 0; i < expected.elems(); ++i) {
+      const double difference = std::abs(expected.get(i) - load_element(local.dtype, local.data, i));
+      if (difference > largest || std::isnan(difference)) largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+    }
+  }
+  return largest;
+}
+
+void PlanRunner::check_inputs(const TensorMap& inputs) const {
+  const Graph& graph = plan_.graph;
+  for (const Spread& input : inputs_) {
+    const std::string& name = graph[graph[input.node].name];
+    const TensorType& expected = graph.type(input.value);
+    const auto given = inputs.find(name);
+    if (given == inputs.end()) throw Error("no input '" + name + "' is given, expected " + to_string(expected));
+    if (given->second.type() != expected)
+      throw Error("input '" + name + "' is " + to_string(given->second.type()) + ", expected " + to_string(expected), "", "plan again for another batch");
+  }
+}
+
+StepResult PlanRunner::run(const TensorMap& inputs, std::int64_t step) {
+  StepResult result;
+  if (!real_) {
+    executor_.run(step);
+    return result;
+  }
+  check_inputs(inputs);
+  for (const Spread& input : inputs_) {
+    Tensor& given = const_cast<Tensor&>(inputs.at(plan_.graph[plan_.graph[input.node].name]));  // put only reads it
+    put(input, given);
+  }
+  executor_.run(step);
+  std::map<std::string, double> magnitude;
+  std::map<std::string, double> disagreements;
+  for (const Spread& output : outputs_) {
+    const std::string key = key_of(plan_.graph, output.node);
+    Tensor global = take(output);
+    const std::string role = output_role(key);
+    double& largest = magnitude[role];
+    for (std::int64_t i = 0; i < global.elems(); ++i) largest = std::max(largest, std::abs(global.get(i)));
+    if (output.replicated) disagreements[role] = std::max(disagreements[role], disagreement(output, global));
+    result.outputs.emplace(key, std::move(global));
+  }
+  for (const auto& [role, difference] : disagreements)
+    if (difference > 0) result.replica_deviation = std::max(result.replica_deviation, difference / magnitude[role]);
+  return result;
+}
+
+TensorMap PlanRunner::values() const {
+  TensorMap values;
+  if (!real_) return values;
+  for (const Spread& entry : entries_) values.emplace(key_of(plan_.graph, entry.node), take(entry));
+  return values;
+}
+
+}  // namespace skirl
