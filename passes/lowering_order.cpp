@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ir/error.h"
@@ -132,9 +133,12 @@ class LoweringOrder {
   bool is_output(NodeId node) const { return graph_[node].op == Op::Output; }
 
   void emit_ready_outputs() {
-    for (std::size_t i = 0; i < ready_outputs_.size(); ++i)  // grows while outputs wait for outputs
-      if (!done_[ready_outputs_[i].index()]) put(ready_outputs_[i]);
-    ready_outputs_.clear();
+    while (!ready_outputs_.empty()) {  // again where outputs wait for outputs
+      std::vector<NodeId> ready = std::exchange(ready_outputs_, {});
+      std::sort(ready.begin(), ready.end());
+      for (const NodeId output : ready)
+        if (!done_[output.index()]) put(output);
+    }
   }
 
   /// Puts the node after everything that it still waits for; all of that is late or an output.

@@ -205,7 +205,6 @@ void Executor::poison_after(const Call& call) {
 
 /// What keeps an event from happening: the events before it that have not.
 std::string Executor::reasons(EventId event) const {
-  const Event& stuck = loaded_->events[event];
   std::string text;
   for (EventId before = 0; before < happened_.size(); ++before) {
     if (happened_[before]) continue;
@@ -214,12 +213,11 @@ std::string Executor::reasons(EventId event) const {
     const Event& e = loaded_->events[before];
     const LoadedInstruction& other = loaded_->instructions[e.instruction];
     const std::string device = std::to_string(loaded_->plan.devices[other.call.device].device);
-    if (e.part == Event::Part::Arrives && stuck.part == Event::Part::Moves)
-      text += (text.empty() ? "" : ", ") + ("device " + device + " to arrive");
-    else if (stuck.part == Event::Part::Ended)
-      text += (text.empty() ? "" : ", ") + ("device " + device + " to have read it");
-    else
-      text += (text.empty() ? "" : ", ") + describe(loaded_->plan.graph, other.call.node);
+    text += text.empty() ? "" : ", ";
+    if (e.part == Event::Part::Whole || e.part == Event::Part::Ended)
+      text += describe(loaded_->plan.graph, other.call.node);
+    else  // a peer: it has not come yet, or has not done its moves
+      text += "device " + device + (happened_[other.first_event] ? " to be done with it" : " to arrive");
   }
   return text;
 }

@@ -1,6 +1,7 @@
 #include "runtime/cpu/cpu_backend.h"
 
 #include <oneapi/tbb/blocked_range.h>
+#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/parallel_for.h>
 #include <oneapi/tbb/partitioner.h>
@@ -25,7 +26,11 @@ struct Free {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(const Plan& plan, const CpuOptions& options) : arena_(worker_count(plan, options)), workers_(worker_count(plan, options)) {
+  CpuBackend(const Plan& plan, const CpuOptions& options)
+      : workers_(worker_count(plan, options)),
+        more_threads_(oneapi::tbb::global_control::max_allowed_parallelism,
+                      static_cast<std::size_t>(std::max(workers_, oneapi::tbb::info::default_concurrency()))),
+        arena_(workers_) {
     for (int op = 0; op < kOpCount; ++op) kernels_[static_cast<std::size_t>(op)] = is_compute(static_cast<Op>(op)) ? options.kernels(static_cast<Op>(op)) : nullptr;
     plan.graph.for_each_node([&](NodeId node) {
       const Op op = plan.graph[node].op;
@@ -71,8 +76,9 @@ class CpuBackend : public Backend {
     return std::max(1, std::min(cores, static_cast<int>(streams)));
   }
 
-  oneapi::tbb::task_arena arena_;
   int workers_;
+  oneapi::tbb::global_control more_threads_;  // TBB warns where more are asked for than there are cores
+  oneapi::tbb::task_arena arena_;
   std::array<Kernel, kOpCount> kernels_{};
   std::vector<std::unique_ptr<std::byte, Free>> arenas_;
 };

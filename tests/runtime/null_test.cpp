@@ -48,6 +48,7 @@ TEST_CASE("an instruction starts after all that it waits for") {
 TEST_CASE("stages of a pipeline overlap, and a transfer runs beside compute") {
   const Plan plan = lower(pipeline_step(), {});
   const std::vector<NullCall> calls = record(plan);
+  INFO(to_string(plan, calls));
   const NullCall& first = call_of(plan, calls, 0, Op::Einsum, "l0", "MB=0");
   const NullCall& second = call_of(plan, calls, 0, Op::Einsum, "l0", "MB=1");
   const NullCall& sent = call_of(plan, calls, 0, Op::Send, "l0", "MB=0");
