@@ -16,14 +16,18 @@ using Frontier = std::vector<std::uint32_t>;
 /// front ← the later of both, stream by stream.
 void merge(std::span<std::uint32_t> front, std::span<const std::uint32_t> other);
 
-/// Places buffers at offsets of one arena while instructions are walked in order: smallest free piece that fits, lowest offset first, growing at the
-/// end. Each free piece remembers who touched it last, so that the next owner can wait for those of other streams.
+/// Places buffers at offsets of one arena while instructions are walked in order. Each free piece remembers who touched it last, so that
+/// the next owner can wait for those of other streams. Such a wait keeps streams from overlapping, so of the pieces that fit the smallest
+/// one that needs no wait is taken; if there is none the arena grows as long as it stays within `budget`; then the piece whose users are
+/// longest gone is taken.
 class Arena {
  public:
   static constexpr std::int64_t kAlignment = 64;
 
-  /// Offset of `size` bytes; merges into `before` the last accesses to them. Size 0 is at 0 and takes nothing.
-  std::int64_t allocate(std::int64_t size, std::span<std::uint32_t> before);
+  explicit Arena(std::int64_t budget) : budget_(budget) {}
+  /// Offset of `size` bytes for an instruction that starts when `known` has ended; merges into `before` the last accesses to the bytes.
+  /// Size 0 is at 0 and takes nothing.
+  std::int64_t allocate(std::int64_t size, std::span<const std::uint32_t> known, std::span<std::uint32_t> before);
   /// Gives back what `allocate` gave; `accesses` are the last ones on each stream.
   void release(std::int64_t offset, std::int64_t size, std::span<const std::uint32_t> accesses);
   /// The most that was in use: size of the arena.
@@ -35,11 +39,14 @@ class Arena {
     Frontier accesses;
   };
   using Pieces = std::map<std::int64_t, Piece>;
-  Pieces::iterator insert(std::int64_t offset, Piece piece);
+  void insert(std::int64_t offset, Piece piece);
   void remove(Pieces::iterator piece);
+  std::int64_t take(Pieces::iterator piece, std::int64_t size, std::span<std::uint32_t> before);
+  std::int64_t grow(Pieces::iterator last, std::int64_t size, std::span<std::uint32_t> before);
 
+  std::int64_t budget_;
   std::int64_t end_ = 0;
-  Pieces free_;                                          // by offset; no two touch
+  Pieces free_;                                              // by offset; no two touch
   std::set<std::pair<std::int64_t, std::int64_t>> by_size_;  // (size, offset) of the same
 };
 

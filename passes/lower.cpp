@@ -41,7 +41,8 @@ class Numbers {
 /// Lowers one device after another.
 class DeviceLowering {
  public:
-  explicit DeviceLowering(const Graph& graph) : graph_(graph), buffer_of_(graph.value_bound()), position_of_(graph.node_bound()), frontier_of_(graph.node_bound()) {}
+  explicit DeviceLowering(const Graph& graph)
+      : graph_(graph), buffer_of_(graph.value_bound()), position_of_(graph.node_bound()), frontier_of_(graph.node_bound()) {}
 
   /// `nodes`: those of the device, fences aside, in order; `positions`: its place on each mesh, −1 where it is not.
   DeviceProgram run(DeviceId device, std::span<const NodeId> nodes, std::span<const int> positions) {
@@ -153,7 +154,8 @@ class DeviceLowering {
         touch(buffer, position + 1);
       });
     if (n.op == Op::Send) {
-      graph_.for_each_result(node, [&](ValueId value) { buffer_of_.set(value.index(), buffer_of(graph_.operand(node, graph_.result_index(value)), node)); });
+      graph_.for_each_result(
+          node, [&](ValueId value) { buffer_of_.set(value.index(), buffer_of(graph_.operand(node, graph_.result_index(value)), node)); });
     } else if (n.op == Op::Output) {
       program_.refs.push_back(leaves_by(node, position));
     } else {
@@ -170,10 +172,11 @@ class DeviceLowering {
     const ValueId result = graph_.result(node);
     std::uint32_t buffer = kNone;
     graph_.for_each_operand(node, [&](ValueId value, std::size_t) {
-      if (buffer_of_[value.index()] != kNone && positions_[graph_.layout(value).mesh.index()] >= 0) buffer = buffer_of_[value.index()];
+      if (buffer_of_[value.index()] != kNone) buffer = buffer_of_[value.index()];
     });
     SKIRL_CHECK(buffer != kNone, "no operand is here: " + describe(graph_, node));
-    SKIRL_CHECK(program_.buffers[buffer].size_bytes == local_bytes(result), "the piece here is not what is read: " + describe(graph_, node));
+    SKIRL_CHECK(program_.buffers[buffer].size_bytes == local_bytes(result),
+                "the piece here is not what is read: " + describe(graph_, node));
     buffer_of_.set(result.index(), buffer);
   }
 
@@ -185,53 +188,75 @@ class DeviceLowering {
       life_[own].kept = true;
       return own;
     }
-    const std::uint32_t copy = new_buffer(program_.buffers[own].size_bytes, position + 1);  // the entry itself may be overwritten in this step
+    const std::uint32_t copy =
+        new_buffer(program_.buffers[own].size_bytes, position + 1);  // the entry itself may be overwritten in this step
     life_[copy].kept = true;
     return copy;
   }
 
   // ---- second walk: offsets and waits
 
+  /// Buffer reuse makes streams wait for each other. A first walk finds the least memory; a second may spend a little more on not waiting.
   void place() {
-    const std::size_t count = program_.instructions.size();
-    Arena arena;
-    Frontier front(streams(), 0);
-    for (const auto& [node, buffer] : program_.entries) program_.buffers[buffer].offset_bytes = arena.allocate(program_.buffers[buffer].size_bytes, front);
-    // Buffers by the instruction after which they die.
-    std::vector<std::uint32_t> first_dying(count + 1, 0);
-    std::vector<std::uint32_t> dying;
-    for (const Life& life : life_)
-      if (!life.kept) ++first_dying[life.last];
-    for (std::size_t i = 1; i <= count; ++i) first_dying[i] += first_dying[i - 1];
-    dying.resize(first_dying[count]);
-    for (std::size_t b = life_.size(); b-- > 0;)
-      if (!life_[b].kept) dying[--first_dying[life_[b].last]] = static_cast<std::uint32_t>(b);
+    constexpr std::int64_t kSmallArena = 1 << 20;
+    const std::int64_t least = place_within(0);
+    if (streams() < 2) return;
+    const std::int64_t budget = least + std::max(least / 8, kSmallArena);
+    if (place_within(budget) > budget) place_within(0);
+  }
 
+  std::int64_t place_within(std::int64_t budget) {
+    const std::size_t count = program_.instructions.size();
+    const auto [first_dying, dying] = buffers_by_death();
+    Arena arena(budget);
+    Frontier front(streams(), 0);
+    for (const auto& [node, buffer] : program_.entries)
+      program_.buffers[buffer].offset_bytes = arena.allocate(program_.buffers[buffer].size_bytes, front, front);
+    program_.waits.clear();
     wait_clock_.assign(count * streams(), 0);
     std::vector<std::uint32_t> latest(streams(), kNone);  // of each stream: its last instruction so far
-    for (std::size_t i = 0; i < count; ++i) {
-      Instruction& instruction = program_.instructions[i];
-      const NodeId node = instruction.node;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const NodeId node = program_.instructions[i].node;
+      const std::size_t first = program_.instructions[i].first_ref;
+      const std::span<const std::uint32_t> refs =
+          std::span(program_.refs).subspan(first, (i + 1 < count ? program_.instructions[i + 1].first_ref : program_.refs.size()) - first);
+      program_.instructions[i].first_wait = static_cast<std::uint32_t>(program_.waits.size());
+      const std::span<std::uint32_t> known = clock(i);
+      if (const std::uint32_t previous = latest[stream_index(i)]; previous != kNone) merge(known, clock(previous));
       std::fill(front.begin(), front.end(), 0);
-      const std::size_t end = i + 1 < count ? program_.instructions[i + 1].first_ref : program_.refs.size();
-      for (std::size_t r = instruction.first_ref; r < end; ++r) {
-        const std::uint32_t buffer = program_.refs[r];
-        const std::uint32_t producer = life_[buffer].producer;
-        if (producer == i + 1)
-          program_.buffers[buffer].offset_bytes = arena.allocate(program_.buffers[buffer].size_bytes, front);
-        else if (producer > 0)
+      for (const std::uint32_t buffer : refs)
+        if (const std::uint32_t producer = life_[buffer].producer; producer > 0 && producer <= i)
           front[stream_index(producer - 1)] = std::max(front[stream_index(producer - 1)], producer);
-      }
-      if (graph_[node].op == Op::Output) overwrite(program_.refs[end - 1], i, front);
+      if (graph_[node].op == Op::Output) overwrite(refs.back(), i, front);
       graph_.for_each_before(node, [&](NodeId before) { merge_control(before, front); });
-      add_waits(i, latest, front);
-      const std::size_t dead_end = i + 1 < count ? first_dying[i + 2] : dying.size();
-      for (std::size_t d = first_dying[i + 1]; d < dead_end; ++d) {
+      add_waits(front, known);
+      for (const std::uint32_t buffer : refs)
+        if (life_[buffer].producer == i + 1)
+          program_.buffers[buffer].offset_bytes = arena.allocate(program_.buffers[buffer].size_bytes, known, front);
+      add_waits(front, known);
+      program_.instructions[i].wait_count = static_cast<std::uint32_t>(program_.waits.size()) - program_.instructions[i].first_wait;
+      known[stream_index(i)] = i + 1;
+      latest[stream_index(i)] = i;
+      for (std::size_t d = first_dying[i + 1]; d < first_dying[i + 2]; ++d) {
         const PlanBuffer& buffer = program_.buffers[dying[d]];
         arena.release(buffer.offset_bytes, buffer.size_bytes, accesses(dying[d]));
       }
     }
     program_.arena_bytes = arena.bytes();
+    return arena.bytes();
+  }
+
+  /// The buffers that die, sorted by their last instruction: those of position p are [first[p + 1], first[p + 2]) of the second.
+  std::pair<std::vector<std::uint32_t>, std::vector<std::uint32_t>> buffers_by_death() const {
+    std::vector<std::uint32_t> first(program_.instructions.size() + 2, 0);
+    for (const Life& life : life_)
+      if (!life.kept) ++first[life.last + 1];
+    for (std::size_t i = 1; i < first.size(); ++i) first[i] += first[i - 1];
+    std::vector<std::uint32_t> dying(first.back());
+    std::vector<std::uint32_t> at = first;
+    for (std::uint32_t b = 0; b < life_.size(); ++b)
+      if (!life_[b].kept) dying[at[life_[b].last]++] = b;
+    return {std::move(first), std::move(dying)};
   }
 
   /// An output into the buffer by which the value entered waits for all who read the old value.
@@ -242,7 +267,8 @@ class DeviceLowering {
       if (const std::uint32_t mark = accesses(buffer)[s]; mark <= position) front[s] = std::max(front[s], mark);
   }
 
-  /// What must have ended here when the control predecessor `before` has: itself, or for a node without instruction all that it stands behind.
+  /// What must have ended here when the control predecessor `before` has: itself, or for a node without instruction all that it stands
+  /// behind.
   void merge_control(NodeId before, std::span<std::uint32_t> front) {
     std::vector<NodeId> stack{before};
     while (!stack.empty()) {
@@ -268,7 +294,8 @@ class DeviceLowering {
       }
       const std::size_t size = stack.size();
       for_each_behind(node, [&](NodeId before) {
-        if (position_of_[before.index()] == kNone && !has_instruction(graph_[before].op) && frontier_of_[before.index()] == kNone) stack.push_back(before);
+        if (position_of_[before.index()] == kNone && !has_instruction(graph_[before].op) && frontier_of_[before.index()] == kNone)
+          stack.push_back(before);
       });
       if (stack.size() > size) continue;
       stack.pop_back();
@@ -289,27 +316,17 @@ class DeviceLowering {
     graph_.for_each_operand(node, [&](ValueId value, std::size_t) { f(graph_[value].producer); });
   }
 
-  /// Waits for what `front` asks of other streams and no earlier wait has brought already, latest first.
-  void add_waits(std::size_t position, std::vector<std::uint32_t>& latest, std::span<std::uint32_t> front) {
-    Instruction& instruction = program_.instructions[position];
-    const std::uint32_t own = stream_index(position);
-    const std::span<std::uint32_t> known = clock(position);
-    if (latest[own] != kNone) merge(known, clock(latest[own]));
-    instruction.first_wait = static_cast<std::uint32_t>(program_.waits.size());
-    front[own] = 0;
+  /// Waits for what `front` asks and `known` does not cover, latest first; `known` covers it afterwards and `front` asks for nothing.
+  void add_waits(std::span<std::uint32_t> front, std::span<std::uint32_t> known) {
     while (true) {
       const auto mark = std::max_element(front.begin(), front.end());
-      if (*mark == 0) break;
-      const auto stream = static_cast<std::size_t>(mark - front.begin());
-      if (*mark > known[stream]) {
+      if (*mark == 0) return;
+      if (*mark > known[static_cast<std::size_t>(mark - front.begin())]) {
         program_.waits.push_back(*mark - 1);
         merge(known, clock(*mark - 1));
       }
       *mark = 0;
     }
-    instruction.wait_count = static_cast<std::uint32_t>(program_.waits.size()) - instruction.first_wait;
-    known[own] = static_cast<std::uint32_t>(position) + 1;
-    latest[own] = static_cast<std::uint32_t>(position);
   }
 
   const Graph& graph_;
@@ -318,7 +335,7 @@ class DeviceLowering {
   Numbers frontier_of_;  // by node without instruction: where its frontier starts in frontiers_
   std::span<const int> positions_;
   DeviceProgram program_;
-  std::vector<Life> life_;  // of each buffer
+  std::vector<Life> life_;             // of each buffer
   std::vector<std::uint32_t> access_;  // of each buffer and stream: position + 1 of the last instruction that touches it
   std::vector<std::uint32_t> frontiers_;
   std::vector<std::uint32_t> wait_clock_;  // of each instruction and stream: position + 1 up to which all has ended when it ends
@@ -348,7 +365,8 @@ Plan lower(Graph given, const LowerParams& params) {
   plan.strategy = params.strategy;
   const Graph& graph = plan.graph;
   std::vector<DeviceId> devices;
-  for (std::size_t m = 0; m < graph.mesh_count(); ++m) devices.insert(devices.end(), graph[MeshId(m)].devices.begin(), graph[MeshId(m)].devices.end());
+  for (std::size_t m = 0; m < graph.mesh_count(); ++m)
+    devices.insert(devices.end(), graph[MeshId(m)].devices.begin(), graph[MeshId(m)].devices.end());
   std::sort(devices.begin(), devices.end());
   devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
   const auto number = [&](DeviceId device) { return std::lower_bound(devices.begin(), devices.end(), device) - devices.begin(); };

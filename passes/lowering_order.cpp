@@ -76,8 +76,9 @@ std::vector<OrderEdgeId> add_overwrite_edges(Graph& graph) {
   graph.for_each_node([&](NodeId node) {
     if (stuck.empty() && !ordered[node.index()] && graph[node].op == Op::Output) stuck = describe(graph, node);
   });
-  throw Error("lower: no order lets every node read the old values before " + (stuck.empty() ? "they are" : "'" + stuck + "' is") + " overwritten",
-              "", "a control edge makes a reader of the old value wait for the new one to leave");
+  throw Error(
+      "lower: no order lets every node read the old values before " + (stuck.empty() ? "they are" : "'" + stuck + "' is") + " overwritten",
+      "", "a control edge makes a reader of the old value wait for the new one to leave");
 }
 
 /// What is put directly before the first node that it serves, instead of where it is first possible.
@@ -85,7 +86,8 @@ std::vector<bool> late_nodes(const Graph& graph, const std::vector<NodeId>& orde
   std::vector<bool> late(graph.node_bound(), false);
   const NameId recomputed = graph.find_name("RE");
   std::vector<bool> recomputed_set(graph.tag_set_count(), false);
-  for (std::size_t i = 0; recomputed.valid() && i < graph.tag_set_count(); ++i) recomputed_set[i] = graph[TagSetId(i)].find(recomputed) != nullptr;
+  for (std::size_t i = 0; recomputed.valid() && i < graph.tag_set_count(); ++i)
+    recomputed_set[i] = graph[TagSetId(i)].find(recomputed) != nullptr;
   for (const NodeId node : order) {
     const Node& n = graph[node];
     if (recomputed_set[n.tags.index()]) {

@@ -19,9 +19,9 @@ struct Call {
   StreamId stream = 0;
 };
 
-/// What the executor needs of a machine: memory, kernels, and pieces moved between devices. It knows nothing of graphs or strategies; when something
-/// may run is the executor's affair. Calls of different instructions come from several threads at once; a call has ended when it returns, and
-/// what it throws ends the step.
+/// What the executor needs of a machine: memory, kernels, and pieces moved between devices. It knows nothing of graphs or strategies; when
+/// something may run is the executor's affair. Calls of different instructions come from several threads at once; a call has ended when it
+/// returns, and what it throws ends the step.
 class Backend {
  public:
   virtual ~Backend() = default;

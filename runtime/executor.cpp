@@ -71,7 +71,8 @@ void Executor::settle() {
 
 void Executor::begin(EventId event) {
   const Event& e = loaded_->events[event];
-  if (!dry_ && (e.part == Event::Part::Whole || e.part == Event::Part::Arrives)) backend_.started(loaded_->instructions[e.instruction].call);
+  if (!dry_ && (e.part == Event::Part::Whole || e.part == Event::Part::Arrives))
+    backend_.started(loaded_->instructions[e.instruction].call);
 }
 
 void Executor::happen(EventId event) {
@@ -139,7 +140,8 @@ void Executor::worker() {
     lock.unlock();
     std::string cause;
     try {
-      if (options_.delay_us > 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<std::uint64_t>(options_.delay_us + 1)));
+      if (options_.delay_us > 0)
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<std::uint64_t>(options_.delay_us + 1)));
       work(event);
     } catch (const std::exception& error) {
       cause = std::string("failed: ") + error.what();
@@ -238,7 +240,8 @@ void Executor::report_standstill() const {
       if (event == end) continue;
       ++instructions;
       if (!seen.insert(instruction.call.stream).second || ++lines > kMostLines) continue;
-      text += "\n  " + describe(*loaded_, instruction.call) + " on stream " + graph.stream_name(instruction.call.stream) + " waits for " + reasons(event);
+      text += "\n  " + describe(*loaded_, instruction.call) + " on stream " + graph.stream_name(instruction.call.stream) + " waits for " +
+              reasons(event);
     }
   }
   if (lines > kMostLines) text += "\n  … and " + std::to_string(lines - kMostLines) + " more streams";

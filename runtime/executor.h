@@ -15,21 +15,21 @@ namespace skirl {
 
 /// Faults that tests make on purpose, to show that results do not depend on them.
 struct ExecutorOptions {
-  int delay_us = 0;                 // each piece of work starts after a random delay of up to this many microseconds, and out of turn
+  int delay_us = 0;  // each piece of work starts after a random delay of up to this many microseconds, and out of turn
   std::uint64_t delay_seed = 1;
-  bool poison = false;              // a buffer is filled with NaN as soon as nobody reads it any more, and all are at the start
+  bool poison = false;  // a buffer is filled with NaN as soon as nobody reads it any more, and all are at the start
 };
 
-/// Walks the programs of all devices of a plan, step after step: instructions of a stream in their order, waits between streams, and meetings of devices
-/// (an instruction that meets others starts moving once those that it reads from have arrived, and ends when its tensors are free again).
-/// Nobody waits for anything in particular: what is ready stands in one queue that workers take from.
+/// Walks the programs of all devices of a plan, step after step: instructions of a stream in their order, waits between streams, and
+/// meetings of devices (an instruction that meets others starts moving once those that it reads from have arrived, and ends when its
+/// tensors are free again). Nobody waits for anything in particular: what is ready stands in one queue that workers take from.
 class Executor {
  public:
   /// Loads the plan, which must outlive the executor. Throws RunError for a plan that would come to a standstill, before anything runs.
   Executor(const Plan& plan, Backend& backend, std::uint64_t seed, const ExecutorOptions& options = {});
 
-  /// Runs step number `step`. Throws RunError if a kernel fails (device, instruction, cause) or nothing can go on ("deadlock", with what each
-  /// device waits for); after that the executor is of no further use.
+  /// Runs step number `step`. Throws RunError if a kernel fails (device, instruction, cause) or nothing can go on ("deadlock", with what
+  /// each device waits for); after that the executor is of no further use.
   void run(std::int64_t step);
 
   const LoadedPlan& loaded() const { return *loaded_; }

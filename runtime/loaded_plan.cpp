@@ -50,7 +50,8 @@ class PlanLoader {
         loaded.first_view = static_cast<std::uint32_t>(loaded_.views.size());
         add_views(loaded, program, given.first_ref);
         if (meets_others(graph_[given.node].op)) {
-          for (const Event::Part part : {Event::Part::Arrives, Event::Part::Moves, Event::Part::Ended}) loaded_.events.push_back({number, 0, 0, part, false});
+          for (const Event::Part part : {Event::Part::Arrives, Event::Part::Moves, Event::Part::Ended})
+            loaded_.events.push_back({number, 0, 0, part, false});
           add_edge(loaded.first_event, loaded.first_event + 1);
           add_edge(loaded.first_event + 1, loaded.first_event + 2);
           std::vector<std::uint32_t>& members = at_node_[given.node.index()];
@@ -119,8 +120,8 @@ class PlanLoader {
       for (std::uint32_t w = 0; w < given.wait_count; ++w) {
         const std::uint32_t wait = program.waits[given.first_wait + w];
         if (wait >= program.instructions.size())
-          throw Error("plan: instruction " + std::to_string(position) + " of device " + std::to_string(program.device) + " waits for instruction " +
-                      std::to_string(wait) + ", but there are " + std::to_string(program.instructions.size()));
+          throw Error("plan: instruction " + std::to_string(position) + " of device " + std::to_string(program.device) +
+                      " waits for instruction " + std::to_string(wait) + ", but there are " + std::to_string(program.instructions.size()));
         add_edge(last_event(base + wait), first_event(base + position));
       }
     }
@@ -156,7 +157,8 @@ class PlanLoader {
   }
 
   void own_move(std::uint32_t number, const Shape& shape, std::uint32_t source, std::uint32_t target, const Shape& target_shape) {
-    SKIRL_CHECK(shape == target_shape, "a value leaves in another shape than it entered: " + describe(graph_, loaded_.instructions[number].call.node));
+    SKIRL_CHECK(shape == target_shape,
+                "a value leaves in another shape than it entered: " + describe(graph_, loaded_.instructions[number].call.node));
     const Shape zero(shape.size(), 0);
     loaded_.move_lists.push_back({Move{{0}, Reduction::Sum, zero, zero, shape}});
     moves_[number].push_back({&loaded_.move_lists.back().front(), {source}, target});
@@ -203,7 +205,9 @@ class PlanLoader {
     std::uint32_t target;
   };
 
-  int position_of(ValueId value, std::size_t device) const { return graph_[graph_.layout(value).mesh].position(plan_.devices[device].device); }
+  int position_of(ValueId value, std::size_t device) const {
+    return graph_[graph_.layout(value).mesh].position(plan_.devices[device].device);
+  }
 
   const std::vector<Move>& moves_between(ValueId from, ValueId to, std::int64_t to_position) {
     const LayoutId from_layout = graph_[from].layout;
@@ -211,8 +215,8 @@ class PlanLoader {
     const bool same_mesh = graph_.layout(from).mesh == graph_.layout(to).mesh && graph_[graph_[to].producer].op != Op::Recv;
     std::vector<Move>*& known = move_lists_[{graph_[to].type.index(), from_layout.index(), to_layout.index(), to_position, same_mesh}];
     if (!known) {
-      loaded_.move_lists.push_back(moves_to(graph_[graph_.layout(from).mesh], graph_.layout(from), graph_[graph_.layout(to).mesh], graph_.layout(to),
-                                            same_mesh, graph_.type(to).shape, to_position));
+      loaded_.move_lists.push_back(moves_to(graph_[graph_.layout(from).mesh], graph_.layout(from), graph_[graph_.layout(to).mesh],
+                                            graph_.layout(to), same_mesh, graph_.type(to).shape, to_position));
       known = &loaded_.move_lists.back();
     }
     return *known;
@@ -226,7 +230,8 @@ class PlanLoader {
       by_position[static_cast<std::size_t>(mesh.position(plan_.devices[loaded_.instructions[number].call.device].device))] = number;
     for (std::size_t p = 0; p < by_position.size(); ++p)
       if (by_position[p] == kNone)
-        throw Error("plan: device " + std::to_string(mesh.devices[p]) + " has no instruction for '" + describe(graph_, node) + "', which the others have");
+        throw Error("plan: device " + std::to_string(mesh.devices[p]) + " has no instruction for '" + describe(graph_, node) +
+                    "', which the others have");
     return by_position;
   }
 
@@ -268,11 +273,13 @@ class PlanLoader {
 
   std::vector<std::uint32_t> operand_views(const std::vector<std::uint32_t>& sources, const Move& move, std::size_t r) const {
     std::vector<std::uint32_t> list;
-    for (const int s : move.sources) list.push_back(loaded_.instructions[sources[static_cast<std::size_t>(s)]].first_view + static_cast<std::uint32_t>(r));
+    for (const int s : move.sources)
+      list.push_back(loaded_.instructions[sources[static_cast<std::size_t>(s)]].first_view + static_cast<std::uint32_t>(r));
     return list;
   }
 
-  void add_move(std::uint32_t number, const Move& move, std::vector<std::uint32_t> views, std::uint32_t target, const std::vector<std::uint32_t>& sources) {
+  void add_move(std::uint32_t number, const Move& move, std::vector<std::uint32_t> views, std::uint32_t target,
+                const std::vector<std::uint32_t>& sources) {
     moves_[number].push_back({&move, std::move(views), target});
     for (const int s : move.sources) meet(number, sources[static_cast<std::size_t>(s)]);
   }
@@ -285,7 +292,8 @@ class PlanLoader {
   }
 
   /// Members that need the same box reduced share the work: each reduces a part of it and hands that to the others.
-  void share_reduction(const std::vector<std::pair<std::size_t, const Move*>>& same, const std::vector<std::uint32_t>& members, std::size_t r) {
+  void share_reduction(const std::vector<std::pair<std::size_t, const Move*>>& same, const std::vector<std::uint32_t>& members,
+                       std::size_t r) {
     const Move& first = *same.front().second;
     const std::size_t dim = static_cast<std::size_t>(std::max_element(first.extent.begin(), first.extent.end()) - first.extent.begin());
     for (std::size_t m = 0; m < same.size(); ++m) {
@@ -405,7 +413,8 @@ TensorView buffer_view(const LoadedPlan& loaded, std::size_t device, std::uint32
 }
 
 std::size_t device_index(const Plan& plan, DeviceId device) {
-  const auto it = std::lower_bound(plan.devices.begin(), plan.devices.end(), device, [](const DeviceProgram& p, DeviceId d) { return p.device < d; });
+  const auto it =
+      std::lower_bound(plan.devices.begin(), plan.devices.end(), device, [](const DeviceProgram& p, DeviceId d) { return p.device < d; });
   if (it == plan.devices.end() || it->device != device) throw Error("plan: no program for device " + std::to_string(device));
   return static_cast<std::size_t>(it - plan.devices.begin());
 }

@@ -20,7 +20,7 @@ struct LoadedMove {
   const Move* move = nullptr;
   std::uint32_t first_source = 0;  // into LoadedPlan::views
   std::uint32_t source_count = 0;
-  std::uint32_t target = 0;        // into LoadedPlan::views
+  std::uint32_t target = 0;  // into LoadedPlan::views
 };
 
 /// Something that happens once a step, when all events before it have happened. An instruction that needs no other device is one event;
@@ -31,7 +31,7 @@ struct Event {
   std::uint32_t before = 0;       // how many events it waits for
   std::uint32_t first_next = 0;   // into LoadedPlan::next: the events that wait for it
   Part part = Part::Whole;
-  bool works = false;             // calls the backend
+  bool works = false;  // calls the backend
 };
 
 struct LoadedInstruction {
@@ -44,11 +44,12 @@ struct LoadedInstruction {
   std::uint32_t move_count = 0;
   std::uint32_t kernel = kNoKernel;  // into LoadedPlan::kernels
   double fill = 0;
-  bool fills = false;                // results are set to `fill` before the moves
+  bool fills = false;  // results are set to `fill` before the moves
   static constexpr std::uint32_t kNoKernel = 0xFFFFFFFFu;
 };
 
-/// A plan made ready to run again and again: every instruction's local tensors, kernel arguments and moves, and one graph of events over all devices.
+/// A plan made ready to run again and again: every instruction's local tensors, kernel arguments and moves, and one graph of events over
+/// all devices.
 struct LoadedPlan {
   explicit LoadedPlan(const Plan& p) : plan(p), rules(p.graph) {}
 
@@ -62,7 +63,9 @@ struct LoadedPlan {
   std::vector<LoadedMove> moves;
   std::vector<std::byte*> arenas;  // of each device
 
-  std::span<const TensorView> results(const LoadedInstruction& i) const { return std::span(views).subspan(i.first_view + i.operand_count, i.result_count); }
+  std::span<const TensorView> results(const LoadedInstruction& i) const {
+    return std::span(views).subspan(i.first_view + i.operand_count, i.result_count);
+  }
   std::span<const LoadedMove> moves_of(const LoadedInstruction& i) const { return std::span(moves).subspan(i.first_move, i.move_count); }
   std::span<const std::uint32_t> next_of(std::uint32_t event) const {
     return std::span(next).subspan(events[event].first_next, events[event + 1].first_next - events[event].first_next);

@@ -52,9 +52,11 @@ PlanRunner::Spread PlanRunner::spread(NodeId node, ValueId value, std::span<cons
   const Shape& shape = graph.type(value).shape;
   Spread made{node, value, std::vector<TensorView>(mesh.devices.size()), {}, {}, false};
   if (buffers.size() != mesh.devices.size())
-    throw Error("plan: " + std::to_string(buffers.size()) + " devices have '" + describe(graph, node) + "', expected " + std::to_string(mesh.devices.size()));
+    throw Error("plan: " + std::to_string(buffers.size()) + " devices have '" + describe(graph, node) + "', expected " +
+                std::to_string(mesh.devices.size()));
   for (const auto& [device, buffer] : buffers)
-    made.locals[static_cast<std::size_t>(mesh.position(plan_.devices[device].device))] = buffer_view(executor_.loaded(), device, buffer, value);
+    made.locals[static_cast<std::size_t>(mesh.position(plan_.devices[device].device))] =
+        buffer_view(executor_.loaded(), device, buffer, value);
   if (graph[node].op != Op::Output)
     for (std::size_t p = 0; p < mesh.devices.size(); ++p)
       made.pieces.push_back(moves_to(Mesh{}, Layout{}, mesh, layout, false, shape, static_cast<std::int64_t>(p)));
@@ -92,7 +94,8 @@ double PlanRunner::disagreement(const Spread& spread, Tensor& global) const {
     if (expected.size_bytes() == 0 || std::memcmp(expected.data(), local.data, expected.size_bytes()) == 0) continue;
     for (std::int64_t i = 0; i < expected.elems(); ++i) {
       const double difference = std::abs(expected.get(i) - load_element(local.dtype, local.data, i));
-      if (difference > largest || std::isnan(difference)) largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+      if (difference > largest || std::isnan(difference))
+        largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
     }
   }
   return largest;
@@ -106,7 +109,8 @@ void PlanRunner::check_inputs(const TensorMap& inputs) const {
     const auto given = inputs.find(name);
     if (given == inputs.end()) throw Error("no input '" + name + "' is given, expected " + to_string(expected));
     if (given->second.type() != expected)
-      throw Error("input '" + name + "' is " + to_string(given->second.type()) + ", expected " + to_string(expected), "", "plan again for another batch");
+      throw Error("input '" + name + "' is " + to_string(given->second.type()) + ", expected " + to_string(expected), "",
+                  "plan again for another batch");
   }
 }
 

@@ -8,8 +8,8 @@
 
 namespace skirl {
 
-/// Runs a plan on a backend whose arenas are host memory: cuts inputs and initial values into the devices' pieces, runs the step, and puts outputs
-/// together again. Where a backend has no memory nothing goes in and nothing comes out.
+/// Runs a plan on a backend whose arenas are host memory: cuts inputs and initial values into the devices' pieces, runs the step, and puts
+/// outputs together again. Where a backend has no memory nothing goes in and nothing comes out.
 class PlanRunner : public StepRunner {
  public:
   /// The plan must outlive the runner. Initial values come from `seed`.

@@ -31,7 +31,8 @@ class CpuBackend : public Backend {
         more_threads_(oneapi::tbb::global_control::max_allowed_parallelism,
                       static_cast<std::size_t>(std::max(workers_, oneapi::tbb::info::default_concurrency()))),
         arena_(workers_) {
-    for (int op = 0; op < kOpCount; ++op) kernels_[static_cast<std::size_t>(op)] = is_compute(static_cast<Op>(op)) ? options.kernels(static_cast<Op>(op)) : nullptr;
+    for (int op = 0; op < kOpCount; ++op)
+      kernels_[static_cast<std::size_t>(op)] = is_compute(static_cast<Op>(op)) ? options.kernels(static_cast<Op>(op)) : nullptr;
     plan.graph.for_each_node([&](NodeId node) {
       const Op op = plan.graph[node].op;
       if (is_compute(op) && !kernels_[static_cast<std::size_t>(op)])
@@ -54,13 +55,18 @@ class CpuBackend : public Backend {
     for (std::int64_t i = 0, n = elems(target.shape); i < n; ++i) store_element(target.dtype, target.data, i, value);
   }
 
-  void move(const Call&, const Move& move, std::span<const TensorView> sources, const TensorView& target) override { apply(move, sources, target); }
+  void move(const Call&, const Move& move, std::span<const TensorView> sources, const TensorView& target) override {
+    apply(move, sources, target);
+  }
 
   int workers() const override { return workers_; }
 
   /// Loops, not tasks: what is ready is in the executor's queue. If TBB has fewer threads, the first loops do all the work.
   void run_workers(const std::function<void()>& loop) override {
-    arena_.execute([&] { oneapi::tbb::parallel_for(0, workers_, [&](int) { loop(); }, oneapi::tbb::simple_partitioner{}); });
+    arena_.execute([&] {
+      oneapi::tbb::parallel_for(
+          0, workers_, [&](int) { loop(); }, oneapi::tbb::simple_partitioner{});
+    });
   }
 
  private:

@@ -10,8 +10,8 @@
 namespace skirl {
 
 struct CpuOptions {
-  int workers = 0;                       // 0: as many as there are cores, and not more than can be busy
-  Kernel (*kernels)(Op) = cpu_kernel;    // where kernels come from; tests give their own
+  int workers = 0;                     // 0: as many as there are cores, and not more than can be busy
+  Kernel (*kernels)(Op) = cpu_kernel;  // where kernels come from; tests give their own
   ExecutorOptions executor;
 };
 

@@ -49,9 +49,10 @@ std::string to_string(const Plan& plan, const std::vector<NullCall>& calls) {
   std::string text;
   for (const NullCall& call : calls) {
     const DeviceProgram& program = plan.devices[static_cast<std::size_t>(
-        std::find_if(plan.devices.begin(), plan.devices.end(), [&](const DeviceProgram& p) { return p.device == call.device; }) - plan.devices.begin())];
-    text += "device " + std::to_string(call.device) + " " + plan.graph.stream_name(call.stream) + " " + std::to_string(call.position) + ": " +
-            describe(plan.graph, call.node);
+        std::find_if(plan.devices.begin(), plan.devices.end(), [&](const DeviceProgram& p) { return p.device == call.device; }) -
+        plan.devices.begin())];
+    text += "device " + std::to_string(call.device) + " " + plan.graph.stream_name(call.stream) + " " + std::to_string(call.position) +
+            ": " + describe(plan.graph, call.node);
     const Instruction& instruction = program.instructions[call.position];
     for (std::uint32_t w = 0; w < instruction.wait_count; ++w)
       text += (w == 0 ? " after " : " ") + std::to_string(program.waits[instruction.first_wait + w]);
@@ -60,6 +61,8 @@ std::string to_string(const Plan& plan, const std::vector<NullCall>& calls) {
   return text;
 }
 
-std::unique_ptr<StepRunner> make_null_runner(const Plan& plan) { return std::make_unique<PlanRunner>(plan, std::make_unique<NullBackend>(plan), 0); }
+std::unique_ptr<StepRunner> make_null_runner(const Plan& plan) {
+  return std::make_unique<PlanRunner>(plan, std::make_unique<NullBackend>(plan), 0);
+}
 
 }  // namespace skirl

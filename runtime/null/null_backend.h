@@ -17,7 +17,7 @@ struct NullCall {
   StreamId stream = 0;
   std::uint32_t position = 0;  // in the device's program
   NodeId node;
-  std::int64_t started = 0;    // counts starts and ends of all devices
+  std::int64_t started = 0;  // counts starts and ends of all devices
   std::int64_t ended = 0;
 };
 

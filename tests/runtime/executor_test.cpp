@@ -21,7 +21,9 @@ bool same_bits(const TensorMap& a, const TensorMap& b) {
   if (a.size() != b.size()) return false;
   for (const auto& [name, tensor] : a) {
     const auto other = b.find(name);
-    if (other == b.end() || other->second.type() != tensor.type() || std::memcmp(other->second.data(), tensor.data(), tensor.size_bytes()) != 0) return false;
+    if (other == b.end() || other->second.type() != tensor.type() ||
+        std::memcmp(other->second.data(), tensor.data(), tensor.size_bytes()) != 0)
+      return false;
   }
   return true;
 }
@@ -196,7 +198,8 @@ TEST_CASE("a kernel that fails ends the step with device, instruction and cause,
   const Plan plan = lower(dp_step(), {});
   const auto runner = make_cpu_runner(plan, 5, {.workers = 2, .kernels = tanh_fails});
   const TensorMap inputs = random_inputs(plan.graph, 9, 1);
-  CHECK_THROWS_WITH(runner->run(inputs, 1), Catch::Contains("= tanh \"act\" (F) failed: index 7 is outside [0, 5)") && Catch::StartsWith("device "));
+  CHECK_THROWS_WITH(runner->run(inputs, 1),
+                    Catch::Contains("= tanh \"act\" (F) failed: index 7 is outside [0, 5)") && Catch::StartsWith("device "));
   CHECK_THROWS_WITH(runner->run(inputs, 2), Catch::StartsWith("a step has failed before: device "));
 }
 

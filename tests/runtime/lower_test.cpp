@@ -18,7 +18,8 @@ std::string order_of(const Graph& graph) {
   std::string text;
   graph.for_each_node([&](NodeId node) {
     if (graph[node].op == Op::Input || graph[node].op == Op::Param || graph[node].op == Op::State) return;
-    text += (text.empty() ? "" : ", ") + std::string(info(graph[node].op).name) + (graph[node].name.valid() ? " " + graph[graph[node].name] : "");
+    text += (text.empty() ? "" : ", ") + std::string(info(graph[node].op).name) +
+            (graph[node].name.valid() ? " " + graph[graph[node].name] : "");
   });
   return text;
 }
@@ -34,7 +35,8 @@ const Instruction* find(const Plan& plan, const DeviceProgram& program, Op op, s
 TEST_CASE("lower puts gathers directly before their first reader, and updated values leave at once") {
   const Plan plan = lower(sharded_step(), {});
   CHECK(order_of(plan.graph) ==
-        "all_gather a, einsum l0, all_gather b, einsum l1, output b, sum_to sum, all_reduce sum, output sum, einsum l1, einsum l0, reduce_scatter l0, "
+        "all_gather a, einsum l0, all_gather b, einsum l1, output b, sum_to sum, all_reduce sum, output sum, einsum l1, einsum l0, "
+        "reduce_scatter l0, "
         "output a, adamw a, output a, output a.m, output a.v");
 }
 
@@ -56,7 +58,8 @@ TEST_CASE("a program has an instruction for what its device does, in the order o
   const Plan plan = lower(pipeline_step(), {});
   REQUIRE(plan.devices.size() == 2);
   for (const DeviceProgram& program : plan.devices) {
-    CHECK(std::is_sorted(program.instructions.begin(), program.instructions.end(), [](const Instruction& a, const Instruction& b) { return a.node < b.node; }));
+    CHECK(std::is_sorted(program.instructions.begin(), program.instructions.end(),
+                         [](const Instruction& a, const Instruction& b) { return a.node < b.node; }));
     for (const Instruction& i : program.instructions) CHECK(plan.graph[plan.graph[i.node].mesh].position(program.device) == 0);
   }
   CHECK(plan.devices[0].instructions.size() == 12);
@@ -73,7 +76,8 @@ TEST_CASE("an instruction waits for operands of other streams, once") {
     for (std::uint32_t w = 0; w < i->wait_count; ++w) {
       const Instruction& other = program.instructions[program.waits[i->first_wait + w]];
       CHECK(other.stream != i->stream);
-      text += (text.empty() ? "" : ", ") + std::string(info(plan.graph[other.node].op).name) + " " + plan.graph[plan.graph[other.node].name];
+      text +=
+          (text.empty() ? "" : ", ") + std::string(info(plan.graph[other.node].op).name) + " " + plan.graph[plan.graph[other.node].name];
     }
     return text;
   };
@@ -133,10 +137,21 @@ TEST_CASE("the check of buffers sees a missing wait and a shared buffer") {
 }
 
 TEST_CASE("bytes are used again: the arena is smaller than its buffers together") {
-  const Plan plan = lower(random_step(5, 2, 200), {});
+  const Plan plan = lower(random_step(5, 2, 200, 100000), {});
   std::int64_t total = 0;
   for (const PlanBuffer& buffer : plan.devices[0].buffers) total += buffer.size_bytes;
   CHECK(plan.devices[0].arena_bytes < total / 3);
+}
+
+TEST_CASE("an instruction that can have other bytes does not wait for a transfer to let go of its own") {
+  const Plan plan = lower(pipeline_step(), {});
+  const DeviceProgram& program = plan.devices[0];
+  const auto second = std::find_if(program.instructions.begin(), program.instructions.end(), [&](const Instruction& i) {
+    return to_string(plan.graph, plan.graph[plan.graph[i.node].tags]) == "MB=1";
+  });
+  REQUIRE(second != program.instructions.end());
+  CHECK(plan.graph[second->node].op == Op::Einsum);
+  CHECK(second->wait_count == 0);
 }
 
 TEST_CASE("two plans of one graph are equal, and one device alone lowers to the same program") {

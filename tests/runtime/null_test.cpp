@@ -11,10 +11,12 @@ using namespace skirl;
 
 namespace {
 
-const NullCall& call_of(const Plan& plan, const std::vector<NullCall>& calls, DeviceId device, Op op, std::string_view name, std::string_view tags = "") {
+const NullCall& call_of(const Plan& plan, const std::vector<NullCall>& calls, DeviceId device, Op op, std::string_view name,
+                        std::string_view tags = "") {
   for (const NullCall& call : calls) {
     const Node& node = plan.graph[call.node];
-    if (call.device == device && node.op == op && plan.graph[node.name] == name && to_string(plan.graph, plan.graph[node.tags]) == tags) return call;
+    if (call.device == device && node.op == op && plan.graph[node.name] == name && to_string(plan.graph, plan.graph[node.tags]) == tags)
+      return call;
   }
   FAIL("no such call");
   return calls.front();

@@ -117,7 +117,7 @@ output "w" {kind=param} %11 U mesh=@u0
 )");
 }
 
-Graph random_step(std::uint64_t seed, int devices, int nodes) {
+Graph random_step(std::uint64_t seed, int devices, int nodes, std::int64_t width) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
   Graph g;
@@ -127,9 +127,9 @@ Graph random_step(std::uint64_t seed, int devices, int nodes) {
   const StreamId streams[] = {0, g.add_stream("gather"), g.add_stream("reduce")};
   Builder build(g);
   build.mesh = mesh;
-  // Row blocks (some empty), and whole values, all of shape [rows, 4]: cut, partial or replicated over dp.
+  // Row blocks (some empty), and whole values, all of shape [rows, width]: cut, partial or replicated over dp.
   const std::int64_t rows = static_cast<std::int64_t>(1 + below(6));
-  const TensorType type{DType::F64, {rows, 4}};
+  const TensorType type{DType::F64, {rows, width}};
   const Layout whole{mesh, {}, {}};
   const Layout cut = with_cut(whole, 0, 0);
   const Layout partial = with_partial(whole, 0);
@@ -155,13 +155,23 @@ Graph random_step(std::uint64_t seed, int devices, int nodes) {
     const ValueId b = alike[below(alike.size())];
     ValueId made;
     switch (below(6)) {
-      case 0: made = build.op(Op::Scale, {a}, ScaleAttrs{0.5}); break;
-      case 1: made = build.op(Op::Sum, {a, b}, SumAttrs{}); break;
-      case 2: made = layout_of(a) == 2 ? build.op(Op::Scale, {a}, ScaleAttrs{-1}) : build.op(Op::Tanh, {a}); break;
-      case 3: made = build.op(Op::Sum, {b, a, b}, SumAttrs{}); break;
+      case 0:
+        made = build.op(Op::Scale, {a}, ScaleAttrs{0.5});
+        break;
+      case 1:
+        made = build.op(Op::Sum, {a, b}, SumAttrs{});
+        break;
+      case 2:
+        made = layout_of(a) == 2 ? build.op(Op::Scale, {a}, ScaleAttrs{-1}) : build.op(Op::Tanh, {a});
+        break;
+      case 3:
+        made = build.op(Op::Sum, {b, a, b}, SumAttrs{});
+        break;
       default: {  // another layout
         const std::size_t to = (static_cast<std::size_t>(layout_of(a)) + 1 + below(2)) % 3;
-        static constexpr Op kOps[3][3] = {{Op::Fence, Op::LocalSlice, Op::ZeroRest}, {Op::AllGather, Op::Fence, Op::Fence}, {Op::AllReduce, Op::ReduceScatter, Op::Fence}};
+        static constexpr Op kOps[3][3] = {{Op::Fence, Op::LocalSlice, Op::ZeroRest},
+                                          {Op::AllGather, Op::Fence, Op::Fence},
+                                          {Op::AllReduce, Op::ReduceScatter, Op::Fence}};
         const Op op = kOps[layout_of(a)][to];
         if (op == Op::Fence) continue;
         const ResultInit result{g[a].type, g.intern(to == 0 ? whole : to == 1 ? cut : partial), Role::Activation};

@@ -17,6 +17,6 @@ Graph pipeline_step();
 /// A parameter used on two meshes: it lives on their union, is read through views, and its gradients are joined.
 Graph union_step();
 /// `nodes` random operations over three streams of `devices` devices, some of them changes of layout. Same seed, same graph.
-Graph random_step(std::uint64_t seed, int devices, int nodes);
+Graph random_step(std::uint64_t seed, int devices, int nodes, std::int64_t width = 4);
 
 }  // namespace skirl

@@ -21,7 +21,8 @@ std::string memory_fault(const Plan& plan, const DeviceProgram& program) {
   std::map<StreamId, std::uint32_t> last;
   for (std::uint32_t i = 0; i < count; ++i) {
     const Instruction& instruction = program.instructions[i];
-    std::vector<std::uint32_t> direct(program.waits.begin() + instruction.first_wait, program.waits.begin() + instruction.first_wait + instruction.wait_count);
+    std::vector<std::uint32_t> direct(program.waits.begin() + instruction.first_wait,
+                                      program.waits.begin() + instruction.first_wait + instruction.wait_count);
     if (const auto it = last.find(instruction.stream); it != last.end()) direct.push_back(it->second);
     for (const std::uint32_t j : direct) {
       if (j >= i) return "instruction " + std::to_string(i) + " waits for the later " + std::to_string(j);
@@ -58,7 +59,9 @@ std::string memory_fault(const Plan& plan, const DeviceProgram& program) {
     for (std::size_t b = a + 1; b < accesses.size(); ++b) {
       const PlanBuffer& x = program.buffers[a];
       const PlanBuffer& y = program.buffers[b];
-      if (x.size_bytes == 0 || y.size_bytes == 0 || x.offset_bytes + x.size_bytes <= y.offset_bytes || y.offset_bytes + y.size_bytes <= x.offset_bytes) continue;
+      if (x.size_bytes == 0 || y.size_bytes == 0 || x.offset_bytes + x.size_bytes <= y.offset_bytes ||
+          y.offset_bytes + y.size_bytes <= x.offset_bytes)
+        continue;
       if (kept[a] && kept[b]) return name(a) + " and " + name(b) + " share bytes to the end";
       const auto all_before = [&](std::size_t first, std::size_t second) {
         if (kept[first]) return false;
