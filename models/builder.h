@@ -64,7 +64,8 @@ class ModelBuilder {
   /// weight · mean of the squares of x − y over all elements.
   void mse(std::string_view name, ValueId x, ValueId y, double weight = 1);
   /// weight · mean cross-entropy over the labels that are not `ignore`.
-  void softmax_xent(std::string_view name, ValueId logits, ValueId labels, std::optional<std::int64_t> ignore = std::nullopt, double weight = 1);
+  void softmax_xent(std::string_view name, ValueId logits, ValueId labels, std::optional<std::int64_t> ignore = std::nullopt,
+                    double weight = 1);
 
   DType dtype() const { return dtype_; }
   Graph& graph() { return graph_; }

@@ -55,8 +55,10 @@ class Gpt {
     const std::string at = layer_ + "attn.";
     const auto [h, n, m, d] = std::tuple(p_.width, p_.heads, p_.kv_heads, p_.head_dim);
     const ValueId normed = m_.layer_norm(x, at + "norm");
-    const ValueId q = m_.op(Op::Rope, {linear("bsh,hnd->bsnd", normed, at + "q", {h, n, d}, {n, d}, spread(h))}, RopeAttrs{}, at + "q.rope");
-    const ValueId k = m_.op(Op::Rope, {linear("bsh,hnd->bsnd", normed, at + "k", {h, m, d}, {m, d}, spread(h))}, RopeAttrs{}, at + "k.rope");
+    const ValueId q =
+        m_.op(Op::Rope, {linear("bsh,hnd->bsnd", normed, at + "q", {h, n, d}, {n, d}, spread(h))}, RopeAttrs{}, at + "q.rope");
+    const ValueId k =
+        m_.op(Op::Rope, {linear("bsh,hnd->bsnd", normed, at + "k", {h, m, d}, {m, d}, spread(h))}, RopeAttrs{}, at + "k.rope");
     const ValueId v = linear("bsh,hnd->bsnd", normed, at + "v", {h, m, d}, {m, d}, spread(h));
     const ValueId mixed = m_.op(Op::Attention, {q, k, v}, AttentionAttrs{true, spread(d)}, at + "mix");
     const ValueId out = linear("bsnd,ndh->bsh", mixed, at + "o", {n, d, h}, {h}, residual_spread(n * d));

@@ -15,9 +15,9 @@ struct MlpParams {
 };
 Graph mlp(const MlpParams& params, DType dtype);
 
-/// A decoder: embedding, blocks of causal attention (rotary positions, grouped-query) and a gelu MLP, each behind a layer norm and with biases,
-/// a last norm and a head. Inputs tokens, labels [batch, seq]; labels of −1 do not count. Tags: LAYER=i with BLOCK=attn or mlp; BLOCK=embed and
-/// BLOCK=head alone.
+/// A decoder: embedding, blocks of causal attention (rotary positions, grouped-query) and a gelu MLP, each behind a layer norm and with
+/// biases, a last norm and a head. Inputs tokens, labels [batch, seq]; labels of −1 do not count. Tags: LAYER=i with BLOCK=attn or mlp;
+/// BLOCK=embed and BLOCK=head alone.
 struct GptParams {
   std::int64_t layers = 8;
   std::int64_t width = 64;

@@ -22,7 +22,7 @@ constexpr std::int64_t kMostLayers = 100'000;
 /// A number that a built-in model can be told: as an argument, and, where `dim` is given, by --set.
 struct Setting {
   const char* name;
-  std::int64_t* count;   // one of these two
+  std::int64_t* count;  // one of these two
   double* fraction;
   std::int64_t least;
   std::int64_t most;
@@ -96,7 +96,8 @@ void configure(const Call& call, const std::vector<Setting>& settings, const Mod
     const std::size_t at = key.empty() ? i : static_cast<std::size_t>(std::find(names.begin(), names.end(), key) - names.begin());
     if (at >= settings.size() && key.empty())
       throw Error("model " + call.name + " takes at most " + std::to_string(names.size()) + " arguments: " + nearest_first("", names));
-    if (at >= settings.size()) throw Error("model " + call.name + " has no argument '" + key.substr(0, 32) + "'; known: " + nearest_first(key, names));
+    if (at >= settings.size())
+      throw Error("model " + call.name + " has no argument '" + key.substr(0, 32) + "'; known: " + nearest_first(key, names));
     if (given[at]) throw Error("model " + call.name + ": the argument " + names[at] + " is given twice");
     given[at] = true;
     assign(call.name, settings[at], value);
@@ -123,18 +124,25 @@ Graph make_mlp(const Call& call, const ModelOptions& options) {
 Graph make_gpt(GptParams p, const Call& call, const ModelOptions& options) {
   std::int64_t tied = 0;
   configure(call,
-            {count_setting("layers", p.layers, 1, kMostLayers), count_setting("width", p.width, 1, kMostDim),
-             count_setting("heads", p.heads, 1, kMostDim), count_setting("kv_heads", p.kv_heads, 1, kMostDim),
-             count_setting("head_dim", p.head_dim, 2, kMostDim), count_setting("vocab", p.vocab, 2, kMostDim),
-             {"dropout", nullptr, &p.dropout, 0, 0, nullptr}, count_setting("tied", tied, 0, 1),
-             count_setting("batch", p.batch, 1, kMostDim, "B"), count_setting("seq", p.seq, 1, kMostDim, "S")},
+            {count_setting("layers", p.layers, 1, kMostLayers),
+             count_setting("width", p.width, 1, kMostDim),
+             count_setting("heads", p.heads, 1, kMostDim),
+             count_setting("kv_heads", p.kv_heads, 1, kMostDim),
+             count_setting("head_dim", p.head_dim, 2, kMostDim),
+             count_setting("vocab", p.vocab, 2, kMostDim),
+             {"dropout", nullptr, &p.dropout, 0, 0, nullptr},
+             count_setting("tied", tied, 0, 1),
+             count_setting("batch", p.batch, 1, kMostDim, "B"),
+             count_setting("seq", p.seq, 1, kMostDim, "S")},
             options);
   p.tied = tied == 1;
   if (p.heads % p.kv_heads != 0)
-    throw Error("model " + call.name + ": " + std::to_string(p.heads) + " heads cannot share " + std::to_string(p.kv_heads) +
-                    " KV heads evenly", "", "a number of KV heads that divides the heads");
+    throw Error(
+        "model " + call.name + ": " + std::to_string(p.heads) + " heads cannot share " + std::to_string(p.kv_heads) + " KV heads evenly",
+        "", "a number of KV heads that divides the heads");
   if (p.head_dim % 2 != 0)
-    throw Error("model " + call.name + ": head_dim is " + std::to_string(p.head_dim) + ", expected an even number: rotary positions turn pairs");
+    throw Error("model " + call.name + ": head_dim is " + std::to_string(p.head_dim) +
+                ", expected an even number: rotary positions turn pairs");
   const auto wide = [](std::int64_t n) { return static_cast<double>(n); };
   const double row = std::max({wide(p.heads) * wide(p.head_dim), 4 * wide(p.width), wide(p.vocab)});
   if (std::max(wide(p.batch) * wide(p.seq), wide(p.width)) * row > kMostElems)
@@ -215,8 +223,9 @@ Graph load_file(const std::string& path, const ModelOptions& options) {
 
 std::vector<ModelInfo> model_table() {
   return {{"mlp(n,h)", "n linear layers of width h with tanh between, squared error; batch=8"},
-          {"gpt-tiny", "a GPT on bytes: 8 layers, width 64, 4 heads with 2 KV heads, seq=64, batch=8; also layers=, width=, heads=, kv_heads=, "
-                       "head_dim=, vocab=, dropout=, tied="},
+          {"gpt-tiny",
+           "a GPT on bytes: 8 layers, width 64, 4 heads with 2 KV heads, seq=64, batch=8; also layers=, width=, heads=, kv_heads=, "
+           "head_dim=, vocab=, dropout=, tied="},
           {"gpt-small", "the same with 6 layers, width 512, 8 heads, vocabulary 8192, seq=256, batch=4: 27 M parameters"}};
 }
 

@@ -17,6 +17,8 @@ struct Cell {
   std::int64_t microbatch = 0;
   bool operator==(const Cell&) const = default;
 };
+/// "3F2": stage, work, microbatch, as in schedule files.
+std::string to_string(const Cell& cell);
 
 /// A schedule: for each rank the order of its cells; a slot of several cells is overlapped. It knows nothing of the graph.
 struct ScheduleTable {
@@ -37,8 +39,11 @@ struct ScheduleInfo {
   std::string origin = "built-in";
 };
 
+/// All forwards, then all backwards. Any ranks and microbatches. Huang et al., arXiv:1811.06965.
 ScheduleTable gpipe(const ScheduleParams& params);
-ScheduleTable one_f_one_b(const ScheduleParams& params);  // "1f1b"
+/// "1f1b": rank r of p warms up with p−1−r forwards, then alternates one forward and one backward, so that it holds at most p−r
+/// activations. Any ranks and microbatches. Narayanan et al., arXiv:2006.09503.
+ScheduleTable one_f_one_b(const ScheduleParams& params);
 
 std::vector<ScheduleInfo> schedule_table();
 
