@@ -136,7 +136,8 @@ TEST_CASE("a model that cannot be had is refused") {
   CHECK_ERROR(load("gpt-tiny(dropout=1)"), "model 'gpt-tiny': dropout is '1', expected a number of at least 0 and below 1");
   CHECK_ERROR(load("gpt-tiny(kv_heads=3)"), "model gpt-tiny: 4 heads cannot share 3 KV heads evenly");
   CHECK_ERROR(load("gpt-tiny(head_dim=3)"), "model gpt-tiny: head_dim is 3, expected an even number: rotary positions turn pairs");
-  CHECK_ERROR(load("gpt-tiny(width=1048576,heads=1048576,kv_heads=1,head_dim=1024)"), "model gpt-tiny: a tensor would have more than 10^15 elements");
+  CHECK_ERROR(load("gpt-tiny(width=1048576,heads=1048576,kv_heads=1,head_dim=1024)"),
+              "model gpt-tiny: a tensor would have more than 10^15 elements");
   ModelOptions options;
   options.seq = 4;
   CHECK_ERROR(load("mlp(2,4)", options), "--seq: model mlp has no dim S; dims: B");

@@ -134,6 +134,6 @@ TEST_CASE("a strategy file that cannot be used is refused with its pointer") {
   CHECK_ERROR(directives(temp_file("e.json", "[{}]")), "the key \"op\" is missing");
   CHECK_ERROR(directives(temp_file("f.json", "[[]]")), "a directive is an object such as {\"op\": \"place\", …}");
   const std::string path = temp_file("g.json", "[{\"op\": \"plaice\"}, {\"op\": \"place\"}]");
-  CHECK_ERROR(directives(path), "there is no pass 'plaice'; known: place, split, order, replicate, partition");
+  CHECK_ERROR(directives(path), "there is no pass 'plaice'; known: place, split, replicate, order, partition");
   CHECK(error_of(path).at() == path + " /0");
 }
