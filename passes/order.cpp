@@ -72,28 +72,40 @@ class Ordering {
 
   void find_cells() {
     CellFinder finder(g_);
-    for (const std::vector<Filter>& filters : params_.cells) {
+    for (std::size_t written = 0; written < params_.cells.size(); ++written) {
+      const std::vector<Filter>& filters = params_.cells[written];
       std::vector<NodeId> nodes;
       const std::uint32_t c = static_cast<std::uint32_t>(cells_.size());
       for (const Filter& filter : filters) {
         const std::size_t before = nodes.size();
         finder.find(filter, nodes);
-        if (nodes.size() == before)
-          throw Error("order: cell " + std::to_string(c) + ": the filter " + to_string(filter) + " matches no compute node");
+        if (nodes.size() == before && !idle(finder, filter))
+          throw Error("order: cell " + std::to_string(written) + ": the filter " + to_string(filter) + " matches no compute node");
       }
+      if (nodes.empty()) continue;
       for (const NodeId node : nodes) {
         if (cell_of_[node.index()] != kNone && cell_of_[node.index()] != c)
-          throw Error("order: " + describe(g_, node) + " stands in cell " + std::to_string(cell_of_[node.index()]) + " and in cell " +
-                      std::to_string(c));
+          throw Error("order: " + describe(g_, node) + " stands in cell " + std::to_string(written_[cell_of_[node.index()]]) +
+                      " and in cell " + std::to_string(written));
         cell_of_[node.index()] = c;
         if (!mesh_.valid()) mesh_ = g_[node].mesh;
         if (g_[node].mesh != mesh_)
-          throw Error("order: cell " + std::to_string(c) + " " + cell_text(filters) + " holds " + describe(g_, node) + " on mesh @" +
+          throw Error("order: cell " + std::to_string(written) + " " + cell_text(filters) + " holds " + describe(g_, node) + " on mesh @" +
                           g_.mesh_name(g_[node].mesh) + ", the cells before are on @" + g_.mesh_name(mesh_),
                       "", "one order directive for each set of devices");
       }
       cells_.push_back(std::move(nodes));
+      written_.push_back(written);
     }
+  }
+
+  /// Whether the nodes that the filter names are there and have no work of its PASS: a frozen stage has no backward.
+  static bool idle(CellFinder& finder, Filter filter) {
+    if (!filter.phases) return false;
+    filter.phases.reset();
+    std::vector<NodeId> nodes;
+    finder.find(filter, nodes);
+    return !nodes.empty();
   }
 
   bool ends_cell(NodeId node, std::uint32_t c) const {
@@ -149,6 +161,7 @@ class Ordering {
   const OrderParams& params_;
   std::vector<std::uint32_t> cell_of_;  // by node
   std::vector<std::vector<NodeId>> cells_;
+  std::vector<std::size_t> written_;  // by cell: its place in the list given, where cells without work stand too
   MeshId mesh_;
 };
 

@@ -14,7 +14,7 @@ struct OrderParams {
 
 /// Puts control edges along a list of cells: what ends a cell comes before a `fence`, and the fence before what starts the next. Only
 /// compute nodes are ordered; communication follows its data. The terms of gradient sums are sorted by the cells that make them: the order
-/// of accumulation.
+/// of accumulation. A filter whose nodes have no work of its PASS (a frozen stage has no backward) is left out.
 ///
 ///   before   %a = tanh %x MB=0      %b = tanh %y MB=1
 ///   after    %a = tanh %x MB=0      fence after %a      %b = tanh %y after the fence MB=1
