@@ -56,6 +56,6 @@ TEST_CASE("order refuses what it cannot do") {
   CHECK_ERROR(ordered(R"([[{"MB": 0}], [{"MB": 3, "PASS": "B"}]])"),
               "order: cell 1: the filter {\"MB\":3,\"PASS\":\"B\"} matches no compute node");
   CHECK_ERROR(ordered(R"([[{"MB": 0}], [{"MB": 1, "PASS": "B"}], [{"MB": "0..1"}]])"),
-              "order: %1 = tanh (MB=0) stands in cell 0 and in cell 2");
+              "order: %1 = tanh (F MB=0) stands in cell 0 and in cell 2");
   CHECK_ERROR(ordered(R"([[{"MB": 0}], []])"), "a cell is a list of one or more filters");
 }
