@@ -92,6 +92,15 @@ TEST_CASE("a bare array is applied in the legal order, an object as it is writte
   CHECK(directives(path)[1].params.dump() == R"({"filter":{"PP":0},"devices":[0]})");
 }
 
+TEST_CASE("Piper files load as they are") {
+  const std::string folder = SKIRL_TEST_DATA "/piper/";
+  CHECK(ops(folder + "tied_embeddings_two_devices.json") == "split place place order order");
+  CHECK(ops(folder + "ext_zero3_wildcard_stages.json") == "split place place place replicate");
+  CHECK(directives(folder + "ext_zero3_wildcard_stages.json").back().pointer == "/3");
+  CHECK(directives(folder + "ext_zero3_wildcard_stages.json").back().params.dump() ==
+        R"({"filter":{"PP":"*"},"devices":[0,1],"reduce_stream":"dp_stream","shard_grads":true,"shard_params":true})");
+}
+
 TEST_CASE("an error in a composition says what is wrong and where") {
   CHECK_ERROR(directives("zerro(1, 2)"), "there is no strategy 'zerro'; known: zero, ddp, pp");
   CHECK_ERROR(directives("ddp"), "ddp: dp is missing: devices that share the batch");
