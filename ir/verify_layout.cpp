@@ -127,7 +127,7 @@ class RuleCheck {
         if (factor_of_[axis] >= 0 && factor_of_[axis] != f)
           wrong(4, "axis " + axis_text(g_, mesh_, axis) + " cuts factor '" + factor_name(factor_of_[axis]) + "' and, in " + what +
                        ", factor '" + factor_name(f) + "'");
-        factor_of_[axis] = f;
+        if (factor_of_[axis] < 0) factor_of_[axis] = f;
       }
     }
   }
