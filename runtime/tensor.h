@@ -49,5 +49,13 @@ using TensorMap = std::map<std::string, Tensor>;  // by logical name
 /// Element i of raw memory of this dtype as a double; and stored, rounded to nearest even.
 double load_element(DType dtype, const void* data, std::int64_t i);
 void store_element(DType dtype, void* data, std::int64_t i, double value);
+/// `value` as this dtype holds it.
+double rounded(DType dtype, double value);
+
+/// The 16-bit floats: rounded to nearest even in one step, overflow to infinity, any NaN to one quiet NaN.
+std::uint16_t to_bf16(double x);
+float from_bf16(std::uint16_t bits);
+std::uint16_t to_f16(double x);
+float from_f16(std::uint16_t bits);
 
 }  // namespace skirl
