@@ -68,7 +68,8 @@ void forward(const KernelCall& call) {
         const std::int64_t rows = std::min(kBlock, z.s - begin);
         const std::int64_t seen = z.keys(begin + rows - 1);
         const std::int64_t query = (b * z.s + begin) * z.n + head;
-        gemm(rows, seen, z.d, scale, Matrix<const T>{q.data() + query * z.d, z.n * z.d, 1}, keys_turned, T(0), Matrix<T>{scores.data(), z.t, 1}, 1);
+        gemm(rows, seen, z.d, scale, Matrix<const T>{q.data() + query * z.d, z.n * z.d, 1}, keys_turned, T(0),
+             Matrix<T>{scores.data(), z.t, 1}, 1);
         for (std::int64_t i = 0; i < rows; ++i) {
           T* __restrict row = scores.data() + i * z.t;
           const std::int64_t visible = z.keys(begin + i);
@@ -86,7 +87,8 @@ void forward(const KernelCall& call) {
           std::fill(row + visible, row + seen, T(0));
           lse[query + i * z.n] = most + std::log(total);
         }
-        gemm(rows, z.e, seen, T(1), Matrix<const T>{scores.data(), z.t, 1}, values, T(0), Matrix<T>{o.data() + query * z.e, z.n * z.e, 1}, 1);
+        gemm(rows, z.e, seen, T(1), Matrix<const T>{scores.data(), z.t, 1}, values, T(0), Matrix<T>{o.data() + query * z.e, z.n * z.e, 1},
+             1);
       }
   });
 }
@@ -95,7 +97,8 @@ template <class T>
 void backward(const KernelCall& call) {
   const Sizes z(call);
   const T scale = static_cast<T>(attrs_of<AttentionAttrs>(call).scale);
-  const In<T> q(call.operands[0]), k(call.operands[1]), v(call.operands[2]), o(call.operands[3]), lse(call.operands[4]), grad(call.operands[5]);
+  const In<T> q(call.operands[0]), k(call.operands[1]), v(call.operands[2]), o(call.operands[3]), lse(call.operands[4]),
+      grad(call.operands[5]);
   Out<T> dq(call.results[0]), dk(call.results[1]), dv(call.results[2]);
   std::fill_n(dk.data(), dk.size(), T(0));
   std::fill_n(dv.data(), dv.size(), T(0));

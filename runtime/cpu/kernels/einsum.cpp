@@ -150,8 +150,8 @@ void multiply(const KernelCall& call) {
   for (std::int64_t i = 0; i < batch; ++i) {
     const auto at = static_cast<std::size_t>(i);
     gemm(m, n, k, T(1), {from_a.matrix.data + from_a.starts[at], from_a.matrix.row, from_a.matrix.column},
-         {from_b.matrix.data + from_b.starts[at], from_b.matrix.row, from_b.matrix.column}, T(0), {to + (in_place ? starts[at] : i * m * n), row, 1},
-         call.threads);
+         {from_b.matrix.data + from_b.starts[at], from_b.matrix.row, from_b.matrix.column}, T(0),
+         {to + (in_place ? starts[at] : i * m * n), row, 1}, call.threads);
   }
   if (in_place) return;
   Letters outer = p.batch;

@@ -155,7 +155,8 @@ void sum_in(const KernelCall& call) {
 
 /// Folds the coordinates of dimension `dim` and the inner ones into `key`; an element lives where its number is at least `least`.
 template <class T>
-void drop(const std::vector<std::int64_t>& origin, const Shape& shape, std::size_t dim, std::uint64_t key, std::uint64_t least, T factor, const T*& x, T*& y) {
+void drop(const std::vector<std::int64_t>& origin, const Shape& shape, std::size_t dim, std::uint64_t key, std::uint64_t least, T factor,
+          const T*& x, T*& y) {
   if (dim + 1 < shape.size()) {
     for (std::int64_t i = 0; i < shape[dim]; ++i) drop(origin, shape, dim + 1, fold(key, origin[dim] + i), least, factor, x, y);
     return;

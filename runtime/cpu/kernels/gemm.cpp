@@ -3,9 +3,9 @@
 #include <cblas.h>
 #include <omp.h>
 
+#include <oneapi/dnnl/dnnl.h>
 #include <algorithm>
 #include <atomic>
-#include <oneapi/dnnl/dnnl.h>
 #include <stdexcept>
 #include <string>
 
@@ -35,13 +35,13 @@ bool has_work(std::int64_t m, std::int64_t n, std::int64_t k, T beta, Matrix<T> 
 
 }  // namespace
 
-void gemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, Matrix<const float> a, Matrix<const float> b, float beta, Matrix<float> c,
-          int threads) {
+void gemm(std::int64_t m, std::int64_t n, std::int64_t k, float alpha, Matrix<const float> a, Matrix<const float> b, float beta,
+          Matrix<float> c, int threads) {
   if (!has_work(m, n, k, beta, c)) return;
   const Operand left = as_operand(a, m, k), right = as_operand(b, k, n);
   if (omp_get_max_threads() != threads) omp_set_num_threads(threads);  // a setting of the calling thread alone
-  const dnnl_status_t status = dnnl_sgemm(left.transposed ? 'T' : 'N', right.transposed ? 'T' : 'N', m, n, k, alpha, a.data, left.stride, b.data,
-                                          right.stride, beta, c.data, std::max(c.row, n));
+  const dnnl_status_t status = dnnl_sgemm(left.transposed ? 'T' : 'N', right.transposed ? 'T' : 'N', m, n, k, alpha, a.data, left.stride,
+                                          b.data, right.stride, beta, c.data, std::max(c.row, n));
   if (status != dnnl_success) throw std::runtime_error("dnnl_sgemm failed with status " + std::to_string(static_cast<int>(status)));
 }
 
@@ -52,8 +52,8 @@ void gemm(std::int64_t m, std::int64_t n, std::int64_t k, double alpha, Matrix<c
   static std::atomic<int> current{0};  // OpenBLAS has one number for the process; a plan has one too
   if (current.exchange(threads) != threads) openblas_set_num_threads(threads);
   cblas_dgemm(CblasRowMajor, left.transposed ? CblasTrans : CblasNoTrans, right.transposed ? CblasTrans : CblasNoTrans, static_cast<int>(m),
-              static_cast<int>(n), static_cast<int>(k), alpha, a.data, static_cast<int>(left.stride), b.data, static_cast<int>(right.stride), beta,
-              c.data, static_cast<int>(std::max(c.row, n)));
+              static_cast<int>(n), static_cast<int>(k), alpha, a.data, static_cast<int>(left.stride), b.data,
+              static_cast<int>(right.stride), beta, c.data, static_cast<int>(std::max(c.row, n)));
 }
 
 }  // namespace skirl::cpu

@@ -2,8 +2,8 @@
 
 #include "runtime/kernel.h"
 
-/// The host's kernels: f64 and f32 as they are, bf16 and f16 stored as such and computed in f32. A kernel gives the same bits whatever thread runs
-/// it. Where it adds many terms it does so in f64, or in f32 in a fixed number of lanes.
+/// The host's kernels: f64 and f32 as they are, bf16 and f16 stored as such and computed in f32. A kernel gives the same bits whatever
+/// thread runs it. Where it adds many terms it does so in f64, or in f32 in a fixed number of lanes.
 namespace skirl::cpu {
 
 void einsum(const KernelCall& call);

@@ -115,7 +115,10 @@ class Out {
 
  private:
   Out(const TensorView& view, std::int64_t size)
-      : view_(view), size_(size), computed_(view.dtype == kDTypeOf<T> ? 0 : size), data_(view.dtype == kDTypeOf<T> ? view.as<T>() : computed_.data()) {}
+      : view_(view),
+        size_(size),
+        computed_(view.dtype == kDTypeOf<T> ? 0 : size),
+        data_(view.dtype == kDTypeOf<T> ? view.as<T>() : computed_.data()) {}
 
   const TensorView& view_;
   std::int64_t size_;
@@ -136,7 +139,9 @@ class Indices {
  public:
   explicit Indices(const TensorView& view) : view_(view) {}
   std::int64_t operator[](std::int64_t i) const {
-    return view_.dtype == DType::I64 ? view_.as<std::int64_t>()[i] : view_.dtype == DType::I32 ? view_.as<std::int32_t>()[i] : static_cast<std::int64_t>(load_element(view_.dtype, view_.data, i));
+    return view_.dtype == DType::I64   ? view_.as<std::int64_t>()[i]
+           : view_.dtype == DType::I32 ? view_.as<std::int32_t>()[i]
+                                       : static_cast<std::int64_t>(load_element(view_.dtype, view_.data, i));
   }
   std::int64_t size() const { return elems(view_); }
 

@@ -9,9 +9,9 @@ namespace {
 
 /// A tensor as outer rows of one dimension and what is inside of it, in bytes.
 struct Rows {
-  std::int64_t count;        // product of the dimensions outside
-  std::int64_t step_bytes;   // one index of the dimension
-  std::int64_t size_bytes;   // one row
+  std::int64_t count;       // product of the dimensions outside
+  std::int64_t step_bytes;  // one index of the dimension
+  std::int64_t size_bytes;  // one row
   std::byte* data;
 
   Rows(const TensorView& view, std::int64_t dim) : count(1), step_bytes(skirl::size_bytes(view.dtype)), data(view.as<std::byte>()) {
@@ -38,7 +38,8 @@ void slice(const KernelCall& call) {
 void pad(const KernelCall& call) {
   const PadAttrs& attrs = attrs_of<PadAttrs>(call);
   const Rows from(call.operands[0], attrs.dim), to(call.results[0], attrs.dim);
-  if (to.count * to.size_bytes > 0) std::memset(to.data, 0, static_cast<std::size_t>(to.count * to.size_bytes));  // zero bits are 0 in every dtype
+  if (to.count * to.size_bytes > 0)
+    std::memset(to.data, 0, static_cast<std::size_t>(to.count * to.size_bytes));  // zero bits are 0 in every dtype
   for (std::int64_t r = 0; r < to.count; ++r)
     copy_bytes(to.data + r * to.size_bytes + attrs.start * to.step_bytes, from.data + r * from.size_bytes, from.size_bytes);
 }
@@ -49,7 +50,8 @@ void concat(const KernelCall& call) {
   std::int64_t start_bytes = 0;
   for (const TensorView& operand : call.operands) {
     const Rows from(operand, dim);
-    for (std::int64_t r = 0; r < to.count; ++r) copy_bytes(to.data + r * to.size_bytes + start_bytes, from.data + r * from.size_bytes, from.size_bytes);
+    for (std::int64_t r = 0; r < to.count; ++r)
+      copy_bytes(to.data + r * to.size_bytes + start_bytes, from.data + r * from.size_bytes, from.size_bytes);
     start_bytes += from.size_bytes;
   }
 }
