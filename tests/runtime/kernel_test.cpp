@@ -8,7 +8,7 @@
 #include "ir/error.h"
 #include "runtime/kernel.h"
 #include "runtime/reference/kernels.h"
-#include "support/kernel_cases.h"
+#include "tests/support/kernel_cases.h"
 
 using namespace skirl;
 using namespace skirl::test;

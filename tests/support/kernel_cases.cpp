@@ -1,4 +1,4 @@
-#include "support/kernel_cases.h"
+#include "tests/support/kernel_cases.h"
 
 #include <catch2/catch.hpp>
 #include <map>
