@@ -140,12 +140,11 @@ std::int64_t Parser::integer() {
 }
 
 std::int64_t Parser::integer_in(std::int64_t least, std::int64_t most, std::string_view what) {
-  lex_.peek();
-  const std::string where = lex_.where();
+  const std::uint32_t line = lex_.peek().line;
   const std::int64_t value = integer();
   if (value < least || value > most)
     throw Error(std::string(what) + " is " + std::to_string(value) + ", expected " + std::to_string(least) + " to " + std::to_string(most),
-                where);
+                lex_.where(line));
   return value;
 }
 
@@ -258,15 +257,15 @@ MeshId Parser::mesh_of(const Lexer::Token& token) {
 }
 
 std::uint8_t Parser::axis_of(const Mesh& mesh) {
-  lex_.peek();
-  const std::string where = lex_.where();
+  const std::uint32_t line = lex_.peek().line;
   const std::string word = word_or_quoted("the name of an axis");
   const NameId name = g_.find_name(word);
   const int axis = name.valid() ? mesh.axis_index(name) : -1;
   if (axis >= 0) return static_cast<std::uint8_t>(axis);
   std::vector<std::string> known;
   for (const Axis& a : mesh.axes) known.push_back(g_[a.name]);
-  throw Error("no axis '" + word.substr(0, 64) + "' on mesh " + axes_to_string(g_, mesh) + "; axes: " + nearest_first(word, known), where);
+  throw Error("no axis '" + word.substr(0, 64) + "' on mesh " + axes_to_string(g_, mesh) + "; axes: " + nearest_first(word, known),
+              lex_.where(line));
 }
 
 Cut Parser::cut(const Mesh& mesh, std::int64_t size) {

@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
+#include <fstream>
 
 #include "ir/text.h"
+#include "ir/verify.h"
 #include "tests/support/check_error.h"
 
 using namespace skirl;
@@ -198,4 +200,31 @@ output "y" {kind=metric} %1 mesh=@s0
   CHECK_THROWS_AS(parse(garbage), Error);
   CHECK_THROWS_AS(parse(std::string(10 << 20, '"')), Error);
   CHECK_THROWS_AS(parse(std::string(10 << 20, '{')), Error);
+}
+
+namespace {
+
+/// The first indented block of docs/graph.md behind a heading, without its indent.
+std::string documented(const std::string& heading) {
+  std::ifstream file(std::string(SKIRL_SOURCE_DIR) + "/docs/graph.md");
+  std::string text;
+  bool found = false;
+  for (std::string line; std::getline(file, line);) {
+    found = found || line == heading;
+    if (found && line.starts_with("    ")) text += line.substr(4) + "\n";
+    if (!text.empty() && !line.starts_with("    ")) break;
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("what the documentation shows is read and valid") {
+  const std::string graph = documented("## The text form");
+  CHECK(print(parse(graph)) == graph);
+  CHECK(verify(parse(graph)).empty());
+  const std::string model = documented("## A model file");
+  CHECK(verify(parse(model)).empty());
+  CHECK(print(parse(model, "m", {{"B", 3}})).find("f32[3,10]") != std::string::npos);
+  CHECK(parse(model).node_count() == 30);
 }
