@@ -402,12 +402,22 @@ TensorView buffer_view(const LoadedPlan& loaded, std::size_t device, std::uint32
   const Layout& layout = graph.layout(value);
   const TensorType& type = graph.type(value);
   const Mesh& mesh = graph[layout.mesh];
-  SKIRL_CHECK(buffer < program.buffers.size(), "a plan refers to a buffer that it does not have");
+  const auto refuse = [&](const std::string& why) {
+    throw Error("plan: device " + std::to_string(program.device) + ": " + why + " (" + to_string(type) + ", result of '" +
+                describe(graph, graph[value].producer) + "')");
+  };
+  if (buffer >= program.buffers.size())
+    refuse("buffer " + std::to_string(buffer) + " is used, but there are " + std::to_string(program.buffers.size()));
   const int position = mesh.position(program.device);
-  SKIRL_CHECK(position >= 0, "a plan gives a device a value that is not there");
+  if (position < 0) refuse("a value is used that lies on other devices");
   TensorView view{type.dtype, local_shape(mesh, layout, type.shape, position), nullptr};
   const PlanBuffer& place = program.buffers[buffer];
-  SKIRL_CHECK(place.size_bytes == elems(view.shape) * size_bytes(type.dtype), "a plan's buffer has another size than its value");
+  const std::int64_t size = elems(view.shape) * size_bytes(type.dtype);
+  if (place.size_bytes != size)
+    refuse("buffer " + std::to_string(buffer) + " has " + std::to_string(place.size_bytes) + " bytes, but a value in it has " + std::to_string(size));
+  if (place.offset_bytes < 0 || place.offset_bytes % 8 != 0 || place.offset_bytes > program.arena_bytes - size)
+    refuse("buffer " + std::to_string(buffer) + " at " + std::to_string(place.offset_bytes) + " does not fit the arena of " +
+           std::to_string(program.arena_bytes) + " bytes");
   if (loaded.arenas[device]) view.data = loaded.arenas[device] + place.offset_bytes;
   return view;
 }

@@ -18,6 +18,11 @@ std::string key_of(const Graph& graph, NodeId node) {
   return (n.op == Op::Param ? "param/" : n.op == Op::State ? "state/" : "input/") + graph[n.name];
 }
 
+/// Views have no constness; nobody writes through this one.
+TensorView read_only(const Tensor& tensor) {
+  return {tensor.type().dtype, tensor.type().shape, const_cast<std::byte*>(tensor.data())};
+}
+
 }  // namespace
 
 PlanRunner::PlanRunner(const Plan& plan, std::unique_ptr<Backend> backend, std::uint64_t seed, const ExecutorOptions& options)
@@ -39,10 +44,7 @@ PlanRunner::PlanRunner(const Plan& plan, std::unique_ptr<Backend> backend, std::
     if (op == Op::Output) outputs_.push_back(spread(node, graph.operand(node, 0), buffers[node.index()]));
   });
   if (!real_) return;
-  for (const Spread& entry : entries_) {
-    Tensor initial = initial_value(graph, entry.node, seed);
-    put(entry, initial);
-  }
+  for (const Spread& entry : entries_) put(entry, initial_value(graph, entry.node, seed));
 }
 
 PlanRunner::Spread PlanRunner::spread(NodeId node, ValueId value, std::span<const std::pair<std::size_t, std::uint32_t>> buffers) const {
@@ -66,8 +68,8 @@ PlanRunner::Spread PlanRunner::spread(NodeId node, ValueId value, std::span<cons
   return made;
 }
 
-void PlanRunner::put(const Spread& spread, Tensor& global) const {
-  const TensorView source = global.view();
+void PlanRunner::put(const Spread& spread, const Tensor& global) const {
+  const TensorView source = read_only(global);
   for (std::size_t p = 0; p < spread.locals.size(); ++p)
     for (const Move& move : spread.pieces[p]) apply(move, {&source, 1}, spread.locals[p]);
 }
@@ -85,12 +87,12 @@ Tensor PlanRunner::take(const Spread& spread) const {
 }
 
 /// Largest difference of any replica from the tensor put together.
-double PlanRunner::disagreement(const Spread& spread, Tensor& global) const {
+double PlanRunner::disagreement(const Spread& spread, const Tensor& global) const {
   const Layout& layout = plan_.graph.layout(spread.value);
   double largest = 0;
   for (std::size_t p = 0; p < spread.locals.size(); ++p) {
     const TensorView& local = spread.locals[p];
-    const Tensor expected = piece_of(global.view(), plan_.graph[layout.mesh], layout, static_cast<std::int64_t>(p));
+    const Tensor expected = piece_of(read_only(global), plan_.graph[layout.mesh], layout, static_cast<std::int64_t>(p));
     if (expected.size_bytes() == 0 || std::memcmp(expected.data(), local.data, expected.size_bytes()) == 0) continue;
     for (std::int64_t i = 0; i < expected.elems(); ++i) {
       const double difference = std::abs(expected.get(i) - load_element(local.dtype, local.data, i));
@@ -121,10 +123,7 @@ StepResult PlanRunner::run(const TensorMap& inputs, std::int64_t step) {
     return result;
   }
   check_inputs(inputs);
-  for (const Spread& input : inputs_) {
-    Tensor& given = const_cast<Tensor&>(inputs.at(plan_.graph[plan_.graph[input.node].name]));  // put only reads it
-    put(input, given);
-  }
+  for (const Spread& input : inputs_) put(input, inputs.at(plan_.graph[plan_.graph[input.node].name]));
   executor_.run(step);
   std::map<std::string, double> magnitude;
   std::map<std::string, double> disagreements;
