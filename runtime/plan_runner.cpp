@@ -92,6 +92,7 @@ double PlanRunner::disagreement(const Spread& spread, const Tensor& global) cons
   double largest = 0;
   for (std::size_t p = 0; p < spread.locals.size(); ++p) {
     const TensorView& local = spread.locals[p];
+    if (layout.dims.empty() && std::memcmp(global.data(), local.data, global.size_bytes()) == 0) continue;
     const Tensor expected = piece_of(read_only(global), plan_.graph[layout.mesh], layout, static_cast<std::int64_t>(p));
     if (expected.size_bytes() == 0 || std::memcmp(expected.data(), local.data, expected.size_bytes()) == 0) continue;
     for (std::int64_t i = 0; i < expected.elems(); ++i) {
@@ -125,19 +126,23 @@ StepResult PlanRunner::run(const TensorMap& inputs, std::int64_t step) {
   check_inputs(inputs);
   for (const Spread& input : inputs_) put(input, inputs.at(plan_.graph[plan_.graph[input.node].name]));
   executor_.run(step);
-  std::map<std::string, double> magnitude;
-  std::map<std::string, double> disagreements;
+  std::map<std::string, double> disagreements;  // by role
   for (const Spread& output : outputs_) {
     const std::string key = key_of(plan_.graph, output.node);
     Tensor global = take(output);
-    const std::string role = output_role(key);
-    double& largest = magnitude[role];
-    for (std::int64_t i = 0; i < global.elems(); ++i) largest = std::max(largest, std::abs(global.get(i)));
-    if (output.replicated) disagreements[role] = std::max(disagreements[role], disagreement(output, global));
+    if (output.replicated) {
+      double& largest = disagreements[output_role(key)];
+      largest = std::max(largest, disagreement(output, global));
+    }
     result.outputs.emplace(key, std::move(global));
   }
-  for (const auto& [role, difference] : disagreements)
-    if (difference > 0) result.replica_deviation = std::max(result.replica_deviation, difference / magnitude[role]);
+  for (const auto& [role, difference] : disagreements) {
+    if (difference == 0) continue;
+    double magnitude = 0;
+    for (const auto& [key, tensor] : result.outputs)
+      for (std::int64_t i = 0; output_role(key) == role && i < tensor.elems(); ++i) magnitude = std::max(magnitude, std::abs(tensor.get(i)));
+    result.replica_deviation = std::max(result.replica_deviation, difference / magnitude);
+  }
   return result;
 }
 
