@@ -26,6 +26,7 @@ ValueId Builder::op(Op op, std::initializer_list<ValueId> operands, const Attrs&
 
 ValueId Builder::source(Op op, std::string_view source_name, const TensorType& type, const Attrs& attrs) {
   const Role role = op == Op::Input ? Role::Input : op == Op::Param ? Role::Param : Role::State;
+  info(op).infer({op, attrs, {}, {&type, 1}});  // refuses a type or attributes that cannot be
   const ResultInit result{graph_.intern(type), graph_.replicate(mesh), role};
   return graph_.result(graph_.add({op, {}, {&result, 1}, graph_.intern(attrs), phase, tags, mesh, 0, graph_.intern(source_name), OriginId()}));
 }

@@ -39,9 +39,9 @@ enum class OpClass : std::uint8_t { Signature, Compute, Update, Collective, Tran
 
 /// What a factor of an operator's rule allows (DESIGN: factor rule).
 enum class FactorKind : std::uint8_t {
-  Free,    // stands in operands and results
-  Sum,     // gone from the result; cutting it makes the result Partial(sum)
-  Max,     // gone from the result; cutting it makes the result Partial(max)
+  Free,    // a result that has it is cut with it; one that lacks it is the same on all devices
+  Sum,     // a result that lacks it becomes Partial(sum) when it is cut; one that has it is cut
+  Max,     // a result that lacks it becomes Partial(max) when it is cut
   Whole,   // never cut
   Picked,  // an index selects along it; cut, each device answers for its own part and the result is Partial(sum)
   Prefix,  // row i reads 0…i
@@ -53,8 +53,9 @@ struct Factor {
   FactorKind kind = FactorKind::Free;
 };
 
-/// The factors whose product a dimension is, outermost first, as indices into `factors`. Empty: the dimension has size 1 (broadcast) and is not cut.
-using DimFactors = std::vector<std::uint8_t>;
+/// The factors whose product a dimension is, outermost first, as indices into `factors`. Empty: the dimension has size 1 (broadcast) and is
+/// not cut.
+using DimFactors = std::vector<std::uint16_t>;
 
 enum class Linear : std::uint8_t {
   None,
@@ -79,7 +80,8 @@ struct FactorRule {
   int result_dim(std::size_t i, int factor) const;
 };
 
-/// One application of an operator, as the table sees it. `results` are the result types (given to `rule` only).
+/// One application of an operator, as the table sees it. `results` are the result types: given to `rule`, and to the `infer` of what has no
+/// operands to tell them (input, param, state).
 struct OpCall {
   Op op;
   const Attrs& attrs;
@@ -127,5 +129,9 @@ inline bool depends_on_position(Op op) {
 
 /// FLOPs of one call from its factor rule.
 double flops(const FactorRule& rule);
+
+/// The attributes with which `infer` gives these result types from these operand types: sizes that attributes state (sum_to, embedding_bw,
+/// fill) follow the results, all else stays. For whoever clones a node at other sizes.
+Attrs localized(const OpCall& call);
 
 }  // namespace skirl

@@ -184,7 +184,7 @@ class Propagator {
   void cut(NodeId node, int f) {
     const FactorRule& rule = rules_.of(node);
     const bool storage = graph_[node].phase == Phase::U;
-    out_.factor[node.index()] = static_cast<std::int8_t>(f);
+    out_.factor[node.index()] = static_cast<std::int16_t>(f);
     graph_.for_each_operand(node, [&](ValueId, std::size_t i) {
       const int dim = rule.operand_dim(i, f);
       needed(node, i) = dim >= 0 ? AxisState::shard(static_cast<std::size_t>(dim), storage) : AxisState::replicate();
