@@ -1,11 +1,10 @@
 #include "runtime/plan_runner.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
 
 #include "ir/error.h"
+#include "ir/signature.h"
+#include "runtime/replicas.h"
 
 namespace skirl {
 namespace {
@@ -16,11 +15,6 @@ std::string key_of(const Graph& graph, NodeId node) {
   const Node& n = graph[node];
   if (n.op == Op::Output) return graph.attrs<OutputAttrs>(node).kind + "/" + graph[n.name];
   return (n.op == Op::Param ? "param/" : n.op == Op::State ? "state/" : "input/") + graph[n.name];
-}
-
-/// Views have no constness; nobody writes through this one.
-TensorView read_only(const Tensor& tensor) {
-  return {tensor.type().dtype, tensor.type().shape, const_cast<std::byte*>(tensor.data())};
 }
 
 }  // namespace
@@ -62,9 +56,12 @@ PlanRunner::Spread PlanRunner::spread(NodeId node, ValueId value, std::span<cons
   if (graph[node].op != Op::Output)
     for (std::size_t p = 0; p < mesh.devices.size(); ++p)
       made.pieces.push_back(moves_to(Mesh{}, Layout{}, mesh, layout, false, shape, static_cast<std::int64_t>(p)));
+  if (graph[node].op == Op::Input)  // the node stands for a part of what is given
+    for (std::vector<Move>& moves : made.pieces)
+      for (Move& move : moves)
+        for (std::size_t d = 0; d < shape.size(); ++d) move.source_start[d] += input_offset(graph, node)[d];
   made.whole = moves_to(mesh, layout, Mesh{}, Layout{}, false, shape, 0);
-  for (std::uint8_t axis = 0; axis < mesh.axes.size(); ++axis)
-    made.replicated = made.replicated || (mesh.axes[axis].size > 1 && layout.dim_cut_by(axis) < 0);
+  made.replicated = has_replicas(mesh, layout);
   return made;
 }
 
@@ -86,63 +83,27 @@ Tensor PlanRunner::take(const Spread& spread) const {
   return global;
 }
 
-/// Largest difference of any replica from the tensor put together.
-double PlanRunner::disagreement(const Spread& spread, const Tensor& global) const {
-  const Layout& layout = plan_.graph.layout(spread.value);
-  double largest = 0;
-  for (std::size_t p = 0; p < spread.locals.size(); ++p) {
-    const TensorView& local = spread.locals[p];
-    if (layout.dims.empty() && std::memcmp(global.data(), local.data, global.size_bytes()) == 0) continue;
-    const Tensor expected = piece_of(read_only(global), plan_.graph[layout.mesh], layout, static_cast<std::int64_t>(p));
-    if (expected.size_bytes() == 0 || std::memcmp(expected.data(), local.data, expected.size_bytes()) == 0) continue;
-    for (std::int64_t i = 0; i < expected.elems(); ++i) {
-      const double difference = std::abs(expected.get(i) - load_element(local.dtype, local.data, i));
-      if (difference > largest || std::isnan(difference))
-        largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
-    }
-  }
-  return largest;
-}
-
-void PlanRunner::check_inputs(const TensorMap& inputs) const {
-  const Graph& graph = plan_.graph;
-  for (const Spread& input : inputs_) {
-    const std::string& name = graph[graph[input.node].name];
-    const TensorType& expected = graph.type(input.value);
-    const auto given = inputs.find(name);
-    if (given == inputs.end()) throw Error("no input '" + name + "' is given, expected " + to_string(expected));
-    if (given->second.type() != expected)
-      throw Error("input '" + name + "' is " + to_string(given->second.type()) + ", expected " + to_string(expected), "",
-                  "plan again for another batch");
-  }
-}
-
 StepResult PlanRunner::run(const TensorMap& inputs, std::int64_t step) {
   StepResult result;
   if (!real_) {
     executor_.run(step);
     return result;
   }
-  check_inputs(inputs);
+  check_inputs(plan_.graph, inputs);
   for (const Spread& input : inputs_) put(input, inputs.at(plan_.graph[plan_.graph[input.node].name]));
   executor_.run(step);
-  std::map<std::string, double> disagreements;  // by role
+  std::map<std::string, double> differences;  // by role
   for (const Spread& output : outputs_) {
     const std::string key = key_of(plan_.graph, output.node);
     Tensor global = take(output);
     if (output.replicated) {
-      double& largest = disagreements[output_role(key)];
-      largest = std::max(largest, disagreement(output, global));
+      double& largest = differences[output_role(key)];
+      const Layout& layout = plan_.graph.layout(output.value);
+      largest = std::max(largest, replica_difference(output.locals, plan_.graph[layout.mesh], layout, global));
     }
     result.outputs.emplace(key, std::move(global));
   }
-  for (const auto& [role, difference] : disagreements) {
-    if (difference == 0) continue;
-    double magnitude = 0;
-    for (const auto& [key, tensor] : result.outputs)
-      for (std::int64_t i = 0; output_role(key) == role && i < tensor.elems(); ++i) magnitude = std::max(magnitude, std::abs(tensor.get(i)));
-    result.replica_deviation = std::max(result.replica_deviation, difference / magnitude);
-  }
+  result.replica_deviation = relative_deviation(differences, result.outputs);
   return result;
 }
 

@@ -31,8 +31,6 @@ class PlanRunner : public StepRunner {
   Spread spread(NodeId node, ValueId value, std::span<const std::pair<std::size_t, std::uint32_t>> buffers) const;
   void put(const Spread& spread, const Tensor& global) const;
   Tensor take(const Spread& spread) const;
-  double disagreement(const Spread& spread, const Tensor& global) const;
-  void check_inputs(const TensorMap& inputs) const;
 
   const Plan& plan_;
   std::unique_ptr<Backend> backend_;

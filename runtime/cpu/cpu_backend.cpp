@@ -1,17 +1,17 @@
 #include "runtime/cpu/cpu_backend.h"
 
-#include <oneapi/tbb/blocked_range.h>
-#include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/info.h>
-#include <oneapi/tbb/parallel_for.h>
-#include <oneapi/tbb/partitioner.h>
 #include <oneapi/tbb/task_arena.h>
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "ir/error.h"
 #include "runtime/backend.h"
@@ -27,10 +27,7 @@ struct Free {
 class CpuBackend : public Backend {
  public:
   CpuBackend(const Plan& plan, const CpuOptions& options)
-      : workers_(worker_count(plan, options)),
-        more_threads_(oneapi::tbb::global_control::max_allowed_parallelism,
-                      static_cast<std::size_t>(std::max(workers_, oneapi::tbb::info::default_concurrency()))),
-        arena_(workers_) {
+      : workers_(worker_count(plan, options)), arena_(workers_, static_cast<unsigned>(workers_)) {
     for (int op = 0; op < kOpCount; ++op)
       kernels_[static_cast<std::size_t>(op)] = is_compute(static_cast<Op>(op)) ? options.kernels(static_cast<Op>(op)) : nullptr;
     plan.graph.for_each_node([&](NodeId node) {
@@ -38,6 +35,16 @@ class CpuBackend : public Backend {
       if (is_compute(op) && !kernels_[static_cast<std::size_t>(op)])
         throw Error("backend cpu has no kernel for '" + describe(plan.graph, node) + "'");
     });
+    for (int i = 1; i < workers_; ++i) threads_.emplace_back([this] { wait_for_loops(); });
+  }
+
+  ~CpuBackend() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopped_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
   }
 
   std::byte* memory(std::size_t, std::int64_t bytes) override {
@@ -61,12 +68,19 @@ class CpuBackend : public Backend {
 
   int workers() const override { return workers_; }
 
-  /// Loops, not tasks: what is ready is in the executor's queue. If TBB has fewer threads, the first loops do all the work.
+  /// Loops of threads of our own that are guests in one TBB arena (each has its place there), not TBB tasks: what is ready is in the
+  /// executor's queue, and a hand-over that ThreadSanitizer cannot see would look like a race to it.
   void run_workers(const std::function<void()>& loop) override {
-    arena_.execute([&] {
-      oneapi::tbb::parallel_for(
-          0, workers_, [&](int) { loop(); }, oneapi::tbb::simple_partitioner{});
-    });
+    {
+      const std::lock_guard lock(mutex_);
+      loop_ = &loop;
+      ++steps_;
+      busy_ = threads_.size();
+    }
+    changed_.notify_all();
+    arena_.execute(loop);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return busy_ == 0; });
   }
 
  private:
@@ -82,11 +96,32 @@ class CpuBackend : public Backend {
     return std::max(1, std::min(cores, static_cast<int>(streams)));
   }
 
+  void wait_for_loops() {
+    std::size_t seen = 0;
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return stopped_ || steps_ != seen; });
+      if (stopped_) return;
+      seen = steps_;
+      const std::function<void()>& loop = *loop_;
+      lock.unlock();
+      arena_.execute(loop);
+      lock.lock();
+      if (--busy_ == 0) changed_.notify_all();
+    }
+  }
+
   int workers_;
-  oneapi::tbb::global_control more_threads_;  // TBB warns where more are asked for than there are cores
   oneapi::tbb::task_arena arena_;
   std::array<Kernel, kOpCount> kernels_{};
   std::vector<std::unique_ptr<std::byte, Free>> arenas_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  const std::function<void()>* loop_ = nullptr;
+  std::size_t steps_ = 0;
+  std::size_t busy_ = 0;  // threads that are in the loop of this step
+  bool stopped_ = false;
+  std::vector<std::thread> threads_;  // the other worker is who calls run_workers
 };
 
 }  // namespace
