@@ -4,6 +4,7 @@
 
 #include "ir/error.h"
 #include "ir/random.h"
+#include "ir/signature.h"
 
 namespace skirl {
 namespace {
@@ -38,10 +39,12 @@ Tensor initial_value(const Graph& graph, NodeId source, std::uint64_t seed) {
 
 TensorMap random_inputs(const Graph& graph, std::uint64_t seed, std::int64_t step) {
   TensorMap inputs;
+  const std::map<std::string, TensorType> types = whole_inputs(graph);
   graph.for_each_node([&](NodeId node) {
     if (graph[node].op != Op::Input) return;
     const std::string& name = graph[graph[node].name];
-    const TensorType& type = graph.type(graph.result(node));
+    if (inputs.count(name) != 0) return;
+    const TensorType& type = types.at(name);
     const std::uint64_t key = random_key(name, seed, step);
     const double range = static_cast<double>(graph.attrs<InputAttrs>(node).range.value_or(2));
     inputs[name] = drawn(type, key, [&](std::uint64_t k) { return is_float(type.dtype) ? normal(k) : std::floor(uniform(k) * range); });

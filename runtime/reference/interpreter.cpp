@@ -1,243 +1,281 @@
 #include "runtime/reference/interpreter.h"
 
 #include <algorithm>
-#include <map>
-#include <utility>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "ir/error.h"
 #include "ir/rules.h"
+#include "ir/signature.h"
 #include "runtime/reference/kernels.h"
-#include "runtime/replicas.h"
 #include "runtime/tiles.h"
 
 namespace skirl {
 
 struct Interpreter::Impl {
-  using Locals = std::vector<Tensor>;  // one a position of the value's mesh
+  Impl(const Graph& graph, std::uint64_t seed);
 
-  Impl(const Graph& g, std::uint64_t s)
-      : graph(g), seed(s), rules(g), order(topological_order(g)), locals(g.value_bound()), left(g.value_bound(), 0) {
-    if (order.size() != g.node_count()) throw Error("the graph has a cycle: it cannot be run");
-    for (const NodeId node : order)
-      if (g[node].op == Op::Param || g[node].op == Op::State) stored.emplace(key_of(node), initial_value(g, node, seed));
-  }
+  StepResult run(const TensorMap& inputs, std::int64_t step);
+  TensorMap values() const;
 
-  std::string key_of(NodeId node) const {
-    const Node& n = graph[node];
-    if (n.op == Op::Output) return graph.attrs<OutputAttrs>(node).kind + "/" + graph[n.name];
-    return (n.op == Op::Param ? "param/" : "state/") + graph[n.name];
-  }
+ private:
+  using Locals = std::vector<Tensor>;  // by position on the mesh of the value
 
   const Mesh& mesh_of(ValueId value) const { return graph[graph.layout(value).mesh]; }
+  Tensor global_of(ValueId value, const Locals& locals) const;
+  double disagreement(ValueId value, const Locals& locals, const Tensor& global) const;
+  Locals cut(ValueId value, const Tensor& global) const;
+  Tensor& operand_at(NodeId node, std::size_t i, std::int64_t position);
+  void check_inputs(const TensorMap& inputs) const;
+  void run_node(NodeId node, const TensorMap& inputs, std::int64_t step);
+  void compute(NodeId node, std::int64_t step);
+  void move_tiles(NodeId node);
+  void take_output(NodeId node, StepResult& result);
+  void release(NodeId node);
 
-  static std::vector<TensorView> views(Locals& tensors) {
-    std::vector<TensorView> made;
-    for (Tensor& tensor : tensors) made.push_back(tensor.view());
-    return made;
-  }
-
-  Locals empty_locals(ValueId value) const {
-    const TensorType& type = graph.type(value);
-    Locals made;
-    for (std::int64_t p = 0; p < mesh_of(value).size(); ++p)
-      made.emplace_back(type.dtype, local_shape(mesh_of(value), graph.layout(value), type.shape, p));
-    return made;
-  }
-
-  Locals pieces(ValueId value, const Tensor& global) const {
-    Locals made;
-    for (std::int64_t p = 0; p < mesh_of(value).size(); ++p)
-      made.push_back(piece_of(read_only(global), mesh_of(value), graph.layout(value), p));
-    return made;
-  }
-
-  Tensor assembled(ValueId value) {
-    SKIRL_CHECK(!graph.layout(value).is_partial(), "a Partial value is read as a whole: " + describe(graph, graph[value].producer));
-    return assemble(views(locals[value.index()]), mesh_of(value), graph.layout(value), graph.type(value));
-  }
-
-  /// The value as it lies on `mesh`: crossing to and from the home is free.
-  std::vector<TensorView> on_mesh(ValueId value, MeshId mesh, std::vector<Tensor>& made) {
-    const MeshId own = graph.layout(value).mesh;
-    if (own == mesh) return views(locals[value.index()]);
-    if (own == kHome) return std::vector<TensorView>(static_cast<std::size_t>(graph[mesh].size()), locals[value.index()].front().view());
-    SKIRL_CHECK(mesh == kHome, "a value of another mesh is read: " + describe(graph, graph[value].producer));
-    made.push_back(assembled(value));
-    return {made.back().view()};
-  }
-
-  // ---- nodes
-
-  void compute(NodeId node) {
-    const Node& n = graph[node];
-    const FactorRule& rule = rules.of(node);
-    std::vector<Tensor> assembled_operands;
-    assembled_operands.reserve(n.operand_count);
-    std::vector<std::vector<TensorView>> operands;
-    graph.for_each_operand(node, [&](ValueId value, std::size_t) { operands.push_back(on_mesh(value, n.mesh, assembled_operands)); });
-    std::vector<std::vector<TensorView>> results;
-    graph.for_each_result(node, [&](ValueId value) {
-      locals[value.index()] = empty_locals(value);
-      results.push_back(views(locals[value.index()]));
-    });
-    for (std::int64_t p = 0; p < graph[n.mesh].size(); ++p) {
-      std::vector<TensorView> own_operands;
-      std::vector<TensorView> own_results;
-      for (const auto& operand : operands) own_operands.push_back(operand[static_cast<std::size_t>(p)]);
-      for (const auto& result : results) own_results.push_back(result[static_cast<std::size_t>(p)]);
-      const Origin origin = device_origin(graph, node, rule, p);
-      KernelCall call;
-      call.op = n.op;
-      call.attrs = &graph[n.attrs];
-      call.operands = own_operands;
-      call.results = own_results;
-      call.name = graph[n.name];
-      call.seed = seed;
-      call.step = step;
-      call.origin = origin;
-      call.rule = &rule;
-      try {
-        reference::run_kernel(call);
-      } catch (const RunError& error) {
-        throw RunError(describe(graph, node) + " failed: " + error.what());
-      }
-    }
-  }
-
-  /// Collectives, and transfers from one mesh to another.
-  void change_layout(NodeId node) {
-    const Node& n = graph[node];
-    const bool transfer = n.op == Op::Recv;
-    for (std::size_t r = 0; r < n.result_count; ++r) {
-      const ValueId from = graph.operand(node, r);
-      const ValueId to = graph.result(node, r);
-      std::vector<Tensor> made;
-      made.reserve(1);
-      const std::vector<TensorView> sources = transfer ? views(locals[from.index()]) : on_mesh(from, n.mesh, made);
-      const Layout from_layout = transfer || graph.layout(from).mesh == n.mesh ? graph.layout(from) : Layout{n.mesh, {}, {}};
-      Locals results = empty_locals(to);
-      for (std::size_t p = 0; p < results.size(); ++p)
-        for (const Move& move : moves_to(graph[from_layout.mesh], from_layout, mesh_of(to), graph.layout(to), !transfer,
-                                         graph.type(to).shape, static_cast<std::int64_t>(p))) {
-          std::vector<TensorView> read;
-          for (const int s : move.sources) read.push_back(sources[static_cast<std::size_t>(s)]);
-          apply(move, read, results[p].view());
-        }
-      locals[to.index()] = std::move(results);
-    }
-  }
-
-  /// Devices keep what they have; it gets another name.
-  void view_or_join(NodeId node) {
-    const ValueId result = graph.result(node);
-    Locals made = empty_locals(result);
-    for (std::size_t p = 0; p < made.size(); ++p) {
-      bool found = false;
-      graph.for_each_operand(node, [&](ValueId operand, std::size_t) {
-        const Mesh& mesh = mesh_of(operand);
-        const int position = mesh.is_home() ? 0 : mesh.position(mesh_of(result).devices[p]);
-        if (found || position < 0) return;
-        found = true;
-        const Tensor& own = locals[operand.index()][static_cast<std::size_t>(position)];
-        SKIRL_CHECK(own.type() == made[p].type(), "the piece here is not what is read: " + describe(graph, node));
-        made[p] = own;
-      });
-      SKIRL_CHECK(found, "no operand is here: " + describe(graph, node));
-    }
-    locals[result.index()] = std::move(made);
-  }
-
-  void leave(NodeId node, StepResult& result, std::map<std::string, double>& differences) {
-    const ValueId value = graph.operand(node, 0);
-    const std::string key = key_of(node);
-    Tensor global = assembled(value);
-    if (has_replicas(mesh_of(value), graph.layout(value))) {
-      double& largest = differences[output_role(key)];
-      largest = std::max(largest, replica_difference(views(locals[value.index()]), mesh_of(value), graph.layout(value), global));
-    }
-    result.outputs.emplace(key, std::move(global));
-  }
-
-  void enter(NodeId node, const TensorMap& inputs) {
-    const ValueId value = graph.result(node);
-    if (graph[node].op != Op::Input) {
-      locals[value.index()] = pieces(value, stored.at(key_of(node)));
-      return;
-    }
-    locals[value.index()] = pieces(value, inputs.at(graph[graph[node].name]));
-  }
-
-  void run_node(NodeId node, const TensorMap& inputs, StepResult& result, std::map<std::string, double>& differences) {
-    switch (graph[node].op) {
-      case Op::Input:
-      case Op::Param:
-      case Op::State:
-        return enter(node, inputs);
-      case Op::Output:
-        return leave(node, result, differences);
-      case Op::Fence:
-        return;
-      case Op::View:
-      case Op::Join:
-        return view_or_join(node);
-      case Op::Send:
-        locals[graph.result(node).index()] = locals[graph.operand(node, 0).index()];
-        return;
-      case Op::Recv:
-        return change_layout(node);
-      default:
-        return is_collective(graph[node].op) ? change_layout(node) : compute(node);
-    }
-  }
-
-  void check_inputs(const TensorMap& inputs) const {
-    for (const NodeId node : order) {
-      if (graph[node].op != Op::Input) continue;
-      const std::string& name = graph[graph[node].name];
-      const TensorType& expected = graph.type(graph.result(node));
-      const auto given = inputs.find(name);
-      if (given == inputs.end()) throw Error("no input '" + name + "' is given, expected " + to_string(expected));
-      if (given->second.type() != expected)
-        throw Error("input '" + name + "' is " + to_string(given->second.type()) + ", expected " + to_string(expected));
-    }
-  }
-
-  StepResult run(const TensorMap& inputs, std::int64_t number) {
-    check_inputs(inputs);
-    step = number;
-    std::fill(left.begin(), left.end(), 0);
-    for (const NodeId node : order) graph.for_each_operand(node, [&](ValueId value, std::size_t) { ++left[value.index()]; });
-    StepResult result;
-    std::map<std::string, double> differences;
-    for (const NodeId node : order) {
-      run_node(node, inputs, result, differences);
-      graph.for_each_operand(node, [&](ValueId value, std::size_t) {
-        if (--left[value.index()] == 0) locals[value.index()].clear();
-      });
-      graph.for_each_result(node, [&](ValueId value) {
-        if (left[value.index()] == 0) locals[value.index()].clear();
-      });
-    }
-    result.replica_deviation = relative_deviation(differences, result.outputs);
-    for (auto& [key, tensor] : stored)
-      if (const auto left_as = result.outputs.find(key); left_as != result.outputs.end()) tensor = left_as->second;
-    return result;
-  }
-
-  const Graph& graph;
+  Graph graph;
   std::uint64_t seed;
-  std::int64_t step = 1;
   Rules rules;
   std::vector<NodeId> order;
-  std::vector<Locals> locals;       // of each value, while somebody still reads it
-  std::vector<std::uint32_t> left;  // readers of each value that have not run
-  TensorMap stored;                 // parameters and states between steps
+  std::vector<Locals> locals;                   // by value
+  std::vector<std::uint32_t> readers_left;      // by value, in this step
+  std::vector<Tensor> assembled;                // of a mesh value read at home
+  std::map<std::string, Locals> carried;        // parameters and states between steps, by "param/NAME"
+  std::map<std::string, Locals> next;           // what they are after this step
+  std::map<std::string, double> disagreements;  // of replicas, by role, in this step
 };
+
+namespace {
+
+std::string key_of(const Graph& graph, NodeId node) {
+  const Op op = graph[node].op;
+  const std::string kind = op == Op::Output ? graph.attrs<OutputAttrs>(node).kind : op == Op::Param ? "param" : "state";
+  return kind + "/" + graph[graph[node].name];
+}
+
+TensorView read_only(const Tensor& tensor) { return {tensor.type().dtype, tensor.type().shape, const_cast<std::byte*>(tensor.data())}; }
+
+}  // namespace
+
+Interpreter::Impl::Impl(const Graph& g, std::uint64_t s) : graph(g), seed(s), rules(graph), order(topological_order(graph)) {
+  if (order.size() != graph.node_count())
+    throw Error("the graph cannot be run: " + std::to_string(graph.node_count() - order.size()) + " nodes wait for each other in a cycle");
+  locals.resize(graph.value_bound());
+  for (const NodeId node : order)
+    if (graph[node].op == Op::Param || graph[node].op == Op::State) {
+      const Tensor initial = initial_value(graph, node, seed);
+      carried[key_of(graph, node)] = cut(graph.result(node), initial);
+    }
+}
+
+Interpreter::Impl::Locals Interpreter::Impl::cut(ValueId value, const Tensor& global) const {
+  const Mesh& mesh = mesh_of(value);
+  Locals pieces;
+  for (std::int64_t p = 0; p < mesh.size(); ++p) pieces.push_back(piece_of(read_only(global), mesh, graph.layout(value), p));
+  return pieces;
+}
+
+Tensor Interpreter::Impl::global_of(ValueId value, const Locals& pieces) const {
+  std::vector<TensorView> views;
+  for (const Tensor& piece : pieces) views.push_back(read_only(piece));
+  return assemble(views, mesh_of(value), graph.layout(value), graph.type(value));
+}
+
+/// Largest difference of any device's piece from the tensor put together.
+double Interpreter::Impl::disagreement(ValueId value, const Locals& pieces, const Tensor& global) const {
+  double largest = 0;
+  const Mesh& mesh = mesh_of(value);
+  for (std::int64_t p = 0; p < mesh.size(); ++p) {
+    const Tensor expected = piece_of(read_only(global), mesh, graph.layout(value), p);
+    const Tensor& piece = pieces[static_cast<std::size_t>(p)];
+    for (std::int64_t i = 0; i < expected.elems(); ++i) {
+      const double difference = std::abs(expected.get(i) - piece.get(i));
+      largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(largest, difference);
+    }
+  }
+  return largest;
+}
+
+void Interpreter::Impl::check_inputs(const TensorMap& inputs) const {
+  for (const auto& [name, type] : whole_inputs(graph)) {
+    const auto given = inputs.find(name);
+    if (given == inputs.end()) throw Error("no input '" + name + "' is given, expected " + to_string(type));
+    if (given->second.type() != type)
+      throw Error("input '" + name + "' is " + to_string(given->second.type()) + ", expected " + to_string(type));
+  }
+}
+
+/// The local tensor of an operand on the device at `position` of the node's mesh. Crossing to and from home is free.
+Tensor& Interpreter::Impl::operand_at(NodeId node, std::size_t i, std::int64_t position) {
+  const ValueId value = graph.operand(node, i);
+  const MeshId from = graph.layout(value).mesh;
+  if (from == graph[node].mesh) return locals[value.index()][static_cast<std::size_t>(position)];
+  if (from == kHome) return locals[value.index()].front();
+  if (graph[node].mesh == kHome) {
+    assembled.push_back(global_of(value, locals[value.index()]));
+    return assembled.back();
+  }
+  // A view, or a member's share of a join: the same device's tensor.
+  const int there = graph[from].position(graph[graph[node].mesh].devices[static_cast<std::size_t>(position)]);
+  SKIRL_CHECK(there >= 0, "an operand on another mesh: " + describe(graph, node));
+  return locals[value.index()][static_cast<std::size_t>(there)];
+}
+
+void Interpreter::Impl::compute(NodeId node, std::int64_t step) {
+  const Mesh& mesh = graph[graph[node].mesh];
+  const FactorRule& rule = rules.of(node);
+  for (std::int64_t p = 0; p < mesh.size(); ++p) {
+    assembled.clear();
+    assembled.reserve(graph[node].operand_count);
+    std::vector<TensorView> operands;
+    for (std::size_t i = 0; i < graph[node].operand_count; ++i) operands.push_back(operand_at(node, i, p).view());
+    std::vector<TensorView> results;
+    graph.for_each_result(node, [&](ValueId v) {
+      locals[v.index()].emplace_back(graph.type(v).dtype, local_shape(mesh, graph.layout(v), graph.type(v).shape, p));
+      results.push_back(locals[v.index()].back().view());
+    });
+    const Origin origin = device_origin(graph, node, rule, p);
+    KernelCall call;
+    call.op = graph[node].op;
+    call.attrs = &graph[graph[node].attrs];
+    call.operands = operands;
+    call.results = results;
+    call.name = graph[graph[node].name];
+    call.seed = seed;
+    call.step = step;
+    call.origin = origin;
+    call.rule = &rule;
+    try {
+      reference::run_kernel(call);
+    } catch (const RunError& error) {
+      const std::string device = mesh.is_home() ? "" : "device " + std::to_string(mesh.devices[static_cast<std::size_t>(p)]) + ": ";
+      throw RunError(device + describe(graph, node) + ": " + error.what());
+    }
+  }
+}
+
+/// Collectives and the receiving half of a transfer: tiles go from the operand's layout to the result's.
+void Interpreter::Impl::move_tiles(NodeId node) {
+  for (std::size_t i = 0; i < graph[node].result_count; ++i) {
+    const ValueId from = graph.operand(node, i);
+    const ValueId to = graph.result(node, i);
+    const Mesh& from_mesh = mesh_of(from);
+    const Mesh& to_mesh = mesh_of(to);
+    const Shape& shape = graph.type(to).shape;
+    std::vector<TensorView> pieces;
+    for (Tensor& piece : locals[from.index()]) pieces.push_back(piece.view());
+    for (std::int64_t p = 0; p < to_mesh.size(); ++p) {
+      Tensor local(graph.type(to).dtype, local_shape(to_mesh, graph.layout(to), shape, p));
+      std::vector<TensorView> sources;
+      for (const Move& move : moves_to(from_mesh, graph.layout(from), to_mesh, graph.layout(to), !is_transfer(graph[node].op), shape, p)) {
+        sources.clear();
+        for (const int source : move.sources) sources.push_back(pieces[static_cast<std::size_t>(source)]);
+        apply(move, sources, local.view());
+      }
+      locals[to.index()].push_back(std::move(local));
+    }
+  }
+}
+
+void Interpreter::Impl::run_node(NodeId node, const TensorMap& inputs, std::int64_t step) {
+  const Node& n = graph[node];
+  const std::int64_t devices = graph[n.mesh].size();
+  switch (n.op) {
+    case Op::Input: {
+      const ValueId value = graph.result(node);
+      const TensorType& type = graph.type(value);
+      Tensor piece(type.dtype, type.shape);
+      copy_tile(read_only(inputs.at(graph[n.name])), input_offset(graph, node), piece.view(), Shape(type.shape.size(), 0), type.shape);
+      locals[value.index()] = cut(value, piece);
+      return;
+    }
+    case Op::Param:
+    case Op::State:
+      locals[graph.result(node).index()] = carried.at(key_of(graph, node));
+      return;
+    case Op::Send:
+      locals[graph.result(node).index()] = locals[graph.operand(node, 0).index()];
+      return;
+    case Op::View:
+      for (std::int64_t p = 0; p < devices; ++p) locals[graph.result(node).index()].push_back(operand_at(node, 0, p));
+      return;
+    case Op::Join: {  // the devices of a union are those of its members, one after the other
+      Locals& joined = locals[graph.result(node).index()];
+      for (std::size_t i = 0; i < n.operand_count; ++i)
+        for (const Tensor& piece : locals[graph.operand(node, i).index()]) joined.push_back(piece);
+      return;
+    }
+    case Op::Fence:
+    case Op::Output:
+      return;
+    default:
+      if (is_collective(n.op) || n.op == Op::Recv)
+        move_tiles(node);
+      else
+        compute(node, step);
+  }
+}
+
+void Interpreter::Impl::take_output(NodeId node, StepResult& result) {
+  const ValueId value = graph.operand(node, 0);
+  const std::string key = key_of(graph, node);
+  Tensor global = global_of(value, locals[value.index()]);
+  double& worst = disagreements[output_role(key)];
+  worst = std::max(worst, disagreement(value, locals[value.index()], global));
+  result.outputs.insert_or_assign(key, std::move(global));
+  if (carried.count(key) == 0) return;
+  const Locals& before = carried.at(key);
+  const Locals& after = locals[value.index()];
+  bool same_pieces = before.size() == after.size();
+  for (std::size_t p = 0; same_pieces && p < before.size(); ++p) same_pieces = before[p].type() == after[p].type();
+  if (!same_pieces) throw Error(describe(graph, node) + ": leaves in another layout than it entered in, so steps do not chain");
+  next[key] = after;
+}
+
+void Interpreter::Impl::release(NodeId node) {
+  graph.for_each_operand(node, [&](ValueId value, std::size_t) {
+    if (--readers_left[value.index()] == 0) locals[value.index()] = Locals();
+  });
+}
+
+StepResult Interpreter::Impl::run(const TensorMap& inputs, std::int64_t step) {
+  check_inputs(inputs);
+  readers_left.assign(graph.value_bound(), 0);
+  for (const NodeId node : order) graph.for_each_operand(node, [&](ValueId value, std::size_t) { ++readers_left[value.index()]; });
+  StepResult result;
+  next.clear();
+  disagreements.clear();
+  for (Locals& pieces : locals) pieces.clear();
+  for (const NodeId node : order) {
+    run_node(node, inputs, step);
+    if (graph[node].op == Op::Output) take_output(node, result);
+    release(node);
+  }
+  for (auto& [key, pieces] : next) carried[key] = std::move(pieces);
+  for (const auto& [role, difference] : disagreements) {
+    if (difference == 0) continue;
+    double magnitude = 0;
+    for (const auto& [key, tensor] : result.outputs)
+      for (std::int64_t i = 0; output_role(key) == role && i < tensor.elems(); ++i)
+        magnitude = std::max(magnitude, std::abs(tensor.get(i)));
+    result.replica_deviation = std::max(result.replica_deviation, difference / magnitude);
+  }
+  return result;
+}
+
+TensorMap Interpreter::Impl::values() const {
+  TensorMap all;
+  graph.for_each_node([&](NodeId node) {
+    if (graph[node].op != Op::Param && graph[node].op != Op::State) return;
+    all.insert_or_assign(key_of(graph, node), global_of(graph.result(node), carried.at(key_of(graph, node))));
+  });
+  return all;
+}
 
 Interpreter::Interpreter(const Graph& graph, std::uint64_t seed) : impl_(std::make_unique<Impl>(graph, seed)) {}
 Interpreter::~Interpreter() = default;
 StepResult Interpreter::run(const TensorMap& inputs, std::int64_t step) { return impl_->run(inputs, step); }
-TensorMap Interpreter::values() const { return impl_->stored; }
+TensorMap Interpreter::values() const { return impl_->values(); }
 
 }  // namespace skirl
