@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "ir/signature.h"
 #include "runtime/replicas.h"
 
 namespace skirl {
@@ -23,6 +24,7 @@ PlanRunner::PlanRunner(const Plan& plan, std::unique_ptr<Backend> backend, std::
   const std::vector<std::byte*>& arenas = executor_.loaded().arenas;
   real_ = std::any_of(arenas.begin(), arenas.end(), [](const std::byte* arena) { return arena != nullptr; });
   const Graph& graph = plan.graph;
+  whole_ = whole_inputs(graph);
   std::vector<Buffers> buffers(graph.node_bound());
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const DeviceProgram& program = plan.devices[d];
@@ -55,6 +57,12 @@ PlanRunner::Spread PlanRunner::spread(NodeId node, ValueId value, std::span<cons
   if (graph[node].op != Op::Output)
     for (std::size_t p = 0; p < mesh.devices.size(); ++p)
       made.pieces.push_back(moves_to(Mesh{}, Layout{}, mesh, layout, false, shape, static_cast<std::int64_t>(p)));
+  if (graph[node].op == Op::Input) {  // a microbatch's input is a part of the input of the whole batch
+    const Shape offset = input_offset(graph, node);
+    for (std::vector<Move>& moves : made.pieces)
+      for (Move& move : moves)
+        for (std::size_t d = 0; d < offset.size(); ++d) move.source_start[d] += offset[d];
+  }
   made.whole = moves_to(mesh, layout, Mesh{}, Layout{}, false, shape, 0);
   made.replicated = has_replicas(mesh, layout);
   return made;
@@ -79,10 +87,7 @@ Tensor PlanRunner::take(const Spread& spread) const {
 }
 
 void PlanRunner::check_inputs(const TensorMap& inputs) const {
-  const Graph& graph = plan_.graph;
-  for (const Spread& input : inputs_) {
-    const std::string& name = graph[graph[input.node].name];
-    const TensorType& expected = graph.type(input.value);
+  for (const auto& [name, expected] : whole_) {
     const auto given = inputs.find(name);
     if (given == inputs.end()) throw Error("no input '" + name + "' is given, expected " + to_string(expected));
     if (given->second.type() != expected)

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/executor.h"
@@ -36,6 +38,7 @@ class PlanRunner : public StepRunner {
   const Plan& plan_;
   std::unique_ptr<Backend> backend_;
   Executor executor_;
+  std::map<std::string, TensorType> whole_;  // what a step is given
   bool real_ = false;
   std::vector<Spread> inputs_;
   std::vector<Spread> entries_;  // parameters and states
