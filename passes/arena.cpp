@@ -41,6 +41,7 @@ std::int64_t Arena::allocate(std::int64_t size, std::span<const std::uint32_t> k
   auto last = free_.end();
   if (!free_.empty() && std::prev(last)->first + std::prev(last)->second.size == end_) --last;
   const bool last_is_free = last != free_.end() && newest_unknown(last->second.accesses, known) == 0;
+  if (last_is_free && last->second.size >= size) return take(last, size, before);  // it was not among those looked at
   const std::int64_t grown = (last_is_free ? last->first : end_) + size;
   if (grown <= budget_) return grow(last_is_free ? last : free_.end(), size, before);
   if (chosen != free_.end()) return take(chosen, size, before);
