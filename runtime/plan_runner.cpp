@@ -24,7 +24,6 @@ PlanRunner::PlanRunner(const Plan& plan, std::unique_ptr<Backend> backend, std::
   const std::vector<std::byte*>& arenas = executor_.loaded().arenas;
   real_ = std::any_of(arenas.begin(), arenas.end(), [](const std::byte* arena) { return arena != nullptr; });
   const Graph& graph = plan.graph;
-  whole_ = whole_inputs(graph);
   std::vector<Buffers> buffers(graph.node_bound());
   for (std::size_t d = 0; d < plan.devices.size(); ++d) {
     const DeviceProgram& program = plan.devices[d];
@@ -57,11 +56,11 @@ PlanRunner::Spread PlanRunner::spread(NodeId node, ValueId value, std::span<cons
   if (graph[node].op != Op::Output)
     for (std::size_t p = 0; p < mesh.devices.size(); ++p)
       made.pieces.push_back(moves_to(Mesh{}, Layout{}, mesh, layout, false, shape, static_cast<std::int64_t>(p)));
-  if (graph[node].op == Op::Input) {  // a microbatch's input is a part of the input of the whole batch
+  if (graph[node].op == Op::Input) {  // the node stands for a part of what is given
     const Shape offset = input_offset(graph, node);
     for (std::vector<Move>& moves : made.pieces)
       for (Move& move : moves)
-        for (std::size_t d = 0; d < offset.size(); ++d) move.source_start[d] += offset[d];
+        for (std::size_t d = 0; d < shape.size(); ++d) move.source_start[d] += offset[d];
   }
   made.whole = moves_to(mesh, layout, Mesh{}, Layout{}, false, shape, 0);
   made.replicated = has_replicas(mesh, layout);
@@ -86,23 +85,13 @@ Tensor PlanRunner::take(const Spread& spread) const {
   return global;
 }
 
-void PlanRunner::check_inputs(const TensorMap& inputs) const {
-  for (const auto& [name, expected] : whole_) {
-    const auto given = inputs.find(name);
-    if (given == inputs.end()) throw Error("no input '" + name + "' is given, expected " + to_string(expected));
-    if (given->second.type() != expected)
-      throw Error("input '" + name + "' is " + to_string(given->second.type()) + ", expected " + to_string(expected), "",
-                  "plan again for another batch");
-  }
-}
-
 StepResult PlanRunner::run(const TensorMap& inputs, std::int64_t step) {
   StepResult result;
   if (!real_) {
     executor_.run(step);
     return result;
   }
-  check_inputs(inputs);
+  check_inputs(plan_.graph, inputs);
   for (const Spread& input : inputs_) put(input, inputs.at(plan_.graph[plan_.graph[input.node].name]));
   executor_.run(step);
   std::map<std::string, double> differences;  // by role

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "runtime/executor.h"
@@ -33,12 +31,10 @@ class PlanRunner : public StepRunner {
   Spread spread(NodeId node, ValueId value, std::span<const std::pair<std::size_t, std::uint32_t>> buffers) const;
   void put(const Spread& spread, const Tensor& global) const;
   Tensor take(const Spread& spread) const;
-  void check_inputs(const TensorMap& inputs) const;
 
   const Plan& plan_;
   std::unique_ptr<Backend> backend_;
   Executor executor_;
-  std::map<std::string, TensorType> whole_;  // what a step is given
   bool real_ = false;
   std::vector<Spread> inputs_;
   std::vector<Spread> entries_;  // parameters and states

@@ -52,6 +52,15 @@ TensorMap random_inputs(const Graph& graph, std::uint64_t seed, std::int64_t ste
   return inputs;
 }
 
+void check_inputs(const Graph& graph, const TensorMap& inputs) {
+  for (const auto& [name, type] : whole_inputs(graph)) {
+    const auto given = inputs.find(name);
+    if (given == inputs.end()) throw Error("no input '" + name + "' is given, expected " + to_string(type));
+    if (given->second.type() != type)
+      throw Error("input '" + name + "' is " + to_string(given->second.type()) + ", expected " + to_string(type), "", "plan again for another batch");
+  }
+}
+
 std::string output_role(const std::string& key) {
   const std::string kind = key.substr(0, key.find('/'));
   if (kind != "state") return kind;

@@ -22,6 +22,9 @@ Tensor initial_value(const Graph& graph, NodeId source, std::uint64_t seed);
 /// Input values for a graph where no data is given: normal floats, uniform integers in [0, range); keyed by (name, seed, step).
 TensorMap random_inputs(const Graph& graph, std::uint64_t seed, std::int64_t step);
 
+/// Throws Error unless every input of the graph is there, whole and of its type.
+void check_inputs(const Graph& graph, const TensorMap& inputs);
+
 /// What magnitudes of an output of this key are measured against: its kind, and for a state which moment it is: "gradient", "state.m".
 std::string output_role(const std::string& key);
 

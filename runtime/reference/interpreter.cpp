@@ -1,14 +1,14 @@
 #include "runtime/reference/interpreter.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <map>
 #include <vector>
 
 #include "ir/error.h"
 #include "ir/rules.h"
 #include "ir/signature.h"
 #include "runtime/reference/kernels.h"
+#include "runtime/replicas.h"
 #include "runtime/tiles.h"
 
 namespace skirl {
@@ -24,10 +24,8 @@ struct Interpreter::Impl {
 
   const Mesh& mesh_of(ValueId value) const { return graph[graph.layout(value).mesh]; }
   Tensor global_of(ValueId value, const Locals& locals) const;
-  double disagreement(ValueId value, const Locals& locals, const Tensor& global) const;
   Locals cut(ValueId value, const Tensor& global) const;
   Tensor& operand_at(NodeId node, std::size_t i, std::int64_t position);
-  void check_inputs(const TensorMap& inputs) const;
   void run_node(NodeId node, const TensorMap& inputs, std::int64_t step);
   void compute(NodeId node, std::int64_t step);
   void move_tiles(NodeId node);
@@ -54,8 +52,6 @@ std::string key_of(const Graph& graph, NodeId node) {
   return kind + "/" + graph[graph[node].name];
 }
 
-TensorView read_only(const Tensor& tensor) { return {tensor.type().dtype, tensor.type().shape, const_cast<std::byte*>(tensor.data())}; }
-
 }  // namespace
 
 Interpreter::Impl::Impl(const Graph& g, std::uint64_t s) : graph(g), seed(s), rules(graph), order(topological_order(graph)) {
@@ -80,30 +76,6 @@ Tensor Interpreter::Impl::global_of(ValueId value, const Locals& pieces) const {
   std::vector<TensorView> views;
   for (const Tensor& piece : pieces) views.push_back(read_only(piece));
   return assemble(views, mesh_of(value), graph.layout(value), graph.type(value));
-}
-
-/// Largest difference of any device's piece from the tensor put together.
-double Interpreter::Impl::disagreement(ValueId value, const Locals& pieces, const Tensor& global) const {
-  double largest = 0;
-  const Mesh& mesh = mesh_of(value);
-  for (std::int64_t p = 0; p < mesh.size(); ++p) {
-    const Tensor expected = piece_of(read_only(global), mesh, graph.layout(value), p);
-    const Tensor& piece = pieces[static_cast<std::size_t>(p)];
-    for (std::int64_t i = 0; i < expected.elems(); ++i) {
-      const double difference = std::abs(expected.get(i) - piece.get(i));
-      largest = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(largest, difference);
-    }
-  }
-  return largest;
-}
-
-void Interpreter::Impl::check_inputs(const TensorMap& inputs) const {
-  for (const auto& [name, type] : whole_inputs(graph)) {
-    const auto given = inputs.find(name);
-    if (given == inputs.end()) throw Error("no input '" + name + "' is given, expected " + to_string(type));
-    if (given->second.type() != type)
-      throw Error("input '" + name + "' is " + to_string(given->second.type()) + ", expected " + to_string(type));
-  }
 }
 
 /// The local tensor of an operand on the device at `position` of the node's mesh. Crossing to and from home is free.
@@ -221,8 +193,10 @@ void Interpreter::Impl::take_output(NodeId node, StepResult& result) {
   const ValueId value = graph.operand(node, 0);
   const std::string key = key_of(graph, node);
   Tensor global = global_of(value, locals[value.index()]);
+  std::vector<TensorView> pieces;
+  for (const Tensor& piece : locals[value.index()]) pieces.push_back(read_only(piece));
   double& worst = disagreements[output_role(key)];
-  worst = std::max(worst, disagreement(value, locals[value.index()], global));
+  worst = std::max(worst, replica_difference(pieces, mesh_of(value), graph.layout(value), global));
   result.outputs.insert_or_assign(key, std::move(global));
   if (carried.count(key) == 0) return;
   const Locals& before = carried.at(key);
@@ -240,7 +214,7 @@ void Interpreter::Impl::release(NodeId node) {
 }
 
 StepResult Interpreter::Impl::run(const TensorMap& inputs, std::int64_t step) {
-  check_inputs(inputs);
+  check_inputs(graph, inputs);
   readers_left.assign(graph.value_bound(), 0);
   for (const NodeId node : order) graph.for_each_operand(node, [&](ValueId value, std::size_t) { ++readers_left[value.index()]; });
   StepResult result;
@@ -253,14 +227,7 @@ StepResult Interpreter::Impl::run(const TensorMap& inputs, std::int64_t step) {
     release(node);
   }
   for (auto& [key, pieces] : next) carried[key] = std::move(pieces);
-  for (const auto& [role, difference] : disagreements) {
-    if (difference == 0) continue;
-    double magnitude = 0;
-    for (const auto& [key, tensor] : result.outputs)
-      for (std::int64_t i = 0; output_role(key) == role && i < tensor.elems(); ++i)
-        magnitude = std::max(magnitude, std::abs(tensor.get(i)));
-    result.replica_deviation = std::max(result.replica_deviation, difference / magnitude);
-  }
+  result.replica_deviation = relative_deviation(disagreements, result.outputs);
   return result;
 }
 
