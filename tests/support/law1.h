@@ -16,8 +16,8 @@ struct Case {
   int steps = 3;
 };
 
-/// Runs law 1: the one-device step against the graph after every pass, and against the lowered plan on the cpu backend. The worst deviation goes to `worst`.
-/// Empty if all is well, else what went wrong, in words.
+/// Runs law 1: the one-device step against the graph after every pass, and against the lowered plan on the cpu backend. The worst deviation
+/// goes to `worst`. Empty if all is well, else what went wrong, in words.
 std::string broken(const Case& c, const Registry& registry, double& worst);
 
 }  // namespace skirl::test
