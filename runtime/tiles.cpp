@@ -106,31 +106,41 @@ Sources sources_for(const Mesh& from_mesh, const Layout& from, const Mesh& to_me
 
 /// Calls row(from element, to element, elements) for each run of elements of a box that lie side by side in both tensors.
 template <class F>
-void for_each_row(Shape from, Shape from_start, Shape to, Shape to_start, Shape extent, F&& row) {
+void for_each_row(const Shape& from, const Shape& from_start, const Shape& to, const Shape& to_start, const Shape& extent, F&& row) {
   if (elems(extent) == 0) return;
-  while (extent.size() > 1 && extent.back() == from.back() && extent.back() == to.back()) {  // whole rows are one longer row
-    const std::int64_t width = extent.back();
-    for (Shape* shape : {&from, &from_start, &to, &to_start, &extent}) {
-      shape->pop_back();
-      shape->back() *= width;
-    }
+  std::size_t rank = extent.size();
+  std::int64_t width = 1;  // of a run, in elements
+  std::int64_t from_inner = 1;
+  std::int64_t to_inner = 1;
+  // Whole rows side by side are one longer run.
+  while (rank > 0 && width == from_inner && width == to_inner) {
+    --rank;
+    width *= extent[rank];
+    from_inner *= from[rank];
+    to_inner *= to[rank];
   }
-  const std::int64_t width = extent.empty() ? 1 : extent.back();
-  const std::size_t rank = extent.size();
+  std::int64_t source = 0;
+  std::int64_t target = 0;
+  for (std::size_t d = 0; d < extent.size(); ++d) {
+    source = source * from[d] + from_start[d];
+    target = target * to[d] + to_start[d];
+  }
+  if (rank == 0) return row(source, target, width);
   Shape at(rank, 0);
   while (true) {
-    std::int64_t source = 0;
-    std::int64_t target = 0;
-    for (std::size_t d = 0; d < rank; ++d) {
-      source = source * from[d] + from_start[d] + at[d];
-      target = target * to[d] + to_start[d] + at[d];
-    }
     row(source, target, width);
+    std::int64_t from_stride = from_inner;
+    std::int64_t to_stride = to_inner;
     std::size_t d = rank;
     while (d-- > 0) {
-      if (d + 1 == rank) continue;
+      source += from_stride;
+      target += to_stride;
       if (++at[d] < extent[d]) break;
+      source -= from_stride * extent[d];
+      target -= to_stride * extent[d];
       at[d] = 0;
+      from_stride *= from[d];
+      to_stride *= to[d];
     }
     if (d >= rank) return;  // every dimension has wrapped round
   }
