@@ -56,10 +56,12 @@ PlanRunner::Spread PlanRunner::spread(NodeId node, ValueId value, std::span<cons
   if (graph[node].op != Op::Output)
     for (std::size_t p = 0; p < mesh.devices.size(); ++p)
       made.pieces.push_back(moves_to(Mesh{}, Layout{}, mesh, layout, false, shape, static_cast<std::int64_t>(p)));
-  if (graph[node].op == Op::Input)  // the node stands for a part of what is given
+  if (graph[node].op == Op::Input) {  // the node stands for a part of what is given
+    const Shape offset = input_offset(graph, node);
     for (std::vector<Move>& moves : made.pieces)
       for (Move& move : moves)
-        for (std::size_t d = 0; d < shape.size(); ++d) move.source_start[d] += input_offset(graph, node)[d];
+        for (std::size_t d = 0; d < shape.size(); ++d) move.source_start[d] += offset[d];
+  }
   made.whole = moves_to(mesh, layout, Mesh{}, Layout{}, false, shape, 0);
   made.replicated = has_replicas(mesh, layout);
   return made;

@@ -8,8 +8,8 @@
 namespace skirl {
 namespace {
 
-/// An overlap, along one dimension, of what a source and the target hold. `source` is what the coordinates along the axes that cut the dimension
-/// add to the position of the source.
+/// An overlap, along one dimension, of what a source and the target hold. `source` is what the coordinates along the axes that cut the
+/// dimension add to the position of the source.
 struct Overlap {
   std::int64_t source = 0;
   std::int64_t source_start = 0;
@@ -24,7 +24,8 @@ std::vector<std::int64_t> strides_of(const Mesh& mesh) {
 }
 
 /// All positions that differ from position 0 along `axes` alone, in coordinate order.
-std::vector<std::int64_t> positions_along(const Mesh& mesh, const std::vector<std::int64_t>& strides, const std::vector<std::uint8_t>& axes) {
+std::vector<std::int64_t> positions_along(const Mesh& mesh, const std::vector<std::int64_t>& strides,
+                                          const std::vector<std::uint8_t>& axes) {
   std::vector<std::int64_t> positions{0};
   for (const std::uint8_t axis : axes) {
     std::vector<std::int64_t> longer;
@@ -66,7 +67,8 @@ struct Sources {
   std::vector<std::int64_t> positions;
 };
 
-Sources sources_for(const Mesh& from_mesh, const Layout& from, const Mesh& to_mesh, const Layout& to, bool same_mesh, std::int64_t to_position) {
+Sources sources_for(const Mesh& from_mesh, const Layout& from, const Mesh& to_mesh, const Layout& to, bool same_mesh,
+                    std::int64_t to_position) {
   Sources sources;
   for (const Partial& p : to.partial) {
     const Partial* before = same_mesh ? partial_along(from, p.axis) : nullptr;
@@ -102,49 +104,84 @@ Sources sources_for(const Mesh& from_mesh, const Layout& from, const Mesh& to_me
   return sources;
 }
 
-/// Calls row(from element, to element) for each row of a box along the last dimension.
+/// Calls row(from element, to element, elements) for each run of elements of a box that lie side by side in both tensors.
 template <class F>
 void for_each_row(const Shape& from, const Shape& from_start, const Shape& to, const Shape& to_start, const Shape& extent, F&& row) {
   if (elems(extent) == 0) return;
-  const std::size_t rank = extent.size();
+  std::size_t rank = extent.size();
+  std::int64_t width = 1;  // of a run, in elements
+  std::int64_t from_inner = 1;
+  std::int64_t to_inner = 1;
+  // Whole rows side by side are one longer run.
+  while (rank > 0 && width == from_inner && width == to_inner) {
+    --rank;
+    width *= extent[rank];
+    from_inner *= from[rank];
+    to_inner *= to[rank];
+  }
+  std::int64_t source = 0;
+  std::int64_t target = 0;
+  for (std::size_t d = 0; d < extent.size(); ++d) {
+    source = source * from[d] + from_start[d];
+    target = target * to[d] + to_start[d];
+  }
+  if (rank == 0) return row(source, target, width);
   Shape at(rank, 0);
   while (true) {
-    std::int64_t source = 0;
-    std::int64_t target = 0;
-    for (std::size_t d = 0; d < rank; ++d) {
-      source = source * from[d] + from_start[d] + at[d];
-      target = target * to[d] + to_start[d] + at[d];
-    }
-    row(source, target);
+    row(source, target, width);
+    std::int64_t from_stride = from_inner;
+    std::int64_t to_stride = to_inner;
     std::size_t d = rank;
     while (d-- > 0) {
-      if (d + 1 == rank) continue;
+      source += from_stride;
+      target += to_stride;
       if (++at[d] < extent[d]) break;
+      source -= from_stride * extent[d];
+      target -= to_stride * extent[d];
       at[d] = 0;
+      from_stride *= from[d];
+      to_stride *= to[d];
     }
     if (d >= rank) return;  // every dimension has wrapped round
   }
 }
 
+/// For elements that are computed in the type they are stored in; in the same order as reduce_rows.
+template <class T>
+void reduce_stored(const Move& move, std::span<const TensorView> sources, const TensorView& target) {
+  for_each_row(sources.front().shape, move.source_start, target.shape, move.target_start, move.extent,
+               [&](std::int64_t from, std::int64_t to, std::int64_t width) {
+                 T* out = target.as<T>() + to;
+                 std::copy_n(sources.front().as<T>() + from, width, out);
+                 for (const TensorView& source : sources.subspan(1)) {
+                   const T* in = source.as<T>() + from;
+                   if (move.reduction == Reduction::Sum)
+                     for (std::int64_t i = 0; i < width; ++i) out[i] += in[i];
+                   else
+                     for (std::int64_t i = 0; i < width; ++i) out[i] = std::max(out[i], in[i]);
+                 }
+               });
+}
+
 template <class T>
 void reduce_rows(const Move& move, std::span<const TensorView> sources, const TensorView& target) {
-  const std::int64_t width = move.extent.empty() ? 1 : move.extent.back();
-  for_each_row(sources.front().shape, move.source_start, target.shape, move.target_start, move.extent, [&](std::int64_t from, std::int64_t to) {
-    for (std::int64_t i = 0; i < width; ++i) {
-      T value = static_cast<T>(load_element(target.dtype, sources.front().data, from + i));
-      for (const TensorView& source : sources.subspan(1)) {
-        const T next = static_cast<T>(load_element(target.dtype, source.data, from + i));
-        value = move.reduction == Reduction::Sum ? value + next : std::max(value, next);
-      }
-      store_element(target.dtype, target.data, to + i, static_cast<double>(value));
-    }
-  });
+  for_each_row(sources.front().shape, move.source_start, target.shape, move.target_start, move.extent,
+               [&](std::int64_t from, std::int64_t to, std::int64_t width) {
+                 for (std::int64_t i = 0; i < width; ++i) {
+                   T value = static_cast<T>(load_element(target.dtype, sources.front().data, from + i));
+                   for (const TensorView& source : sources.subspan(1)) {
+                     const T next = static_cast<T>(load_element(target.dtype, source.data, from + i));
+                     value = move.reduction == Reduction::Sum ? value + next : std::max(value, next);
+                   }
+                   store_element(target.dtype, target.data, to + i, static_cast<double>(value));
+                 }
+               });
 }
 
 }  // namespace
 
-std::vector<Move> moves_to(const Mesh& from_mesh, const Layout& from, const Mesh& to_mesh, const Layout& to, bool same_mesh, const Shape& shape,
-                           std::int64_t to_position) {
+std::vector<Move> moves_to(const Mesh& from_mesh, const Layout& from, const Mesh& to_mesh, const Layout& to, bool same_mesh,
+                           const Shape& shape, std::int64_t to_position) {
   std::vector<Move> moves;
   const Sources sources = sources_for(from_mesh, from, to_mesh, to, same_mesh, to_position);
   if (sources.none) return moves;
@@ -179,27 +216,33 @@ std::vector<Move> moves_to(const Mesh& from_mesh, const Layout& from, const Mesh
 void apply(const Move& move, std::span<const TensorView> sources, const TensorView& target) {
   if (sources.size() == 1) return copy_tile(sources.front(), move.source_start, target, move.target_start, move.extent);
   switch (target.dtype) {
-    case DType::F64: return reduce_rows<double>(move, sources, target);
-    case DType::I32:
+    case DType::F64:
+      return reduce_stored<double>(move, sources, target);
+    case DType::F32:
+      return reduce_stored<float>(move, sources, target);
     case DType::I64:
-    case DType::Bool: return reduce_rows<std::int64_t>(move, sources, target);
-    default: return reduce_rows<float>(move, sources, target);
+      return reduce_stored<std::int64_t>(move, sources, target);
+    case DType::I32:
+    case DType::Bool:
+      return reduce_rows<std::int64_t>(move, sources, target);
+    default:
+      return reduce_rows<float>(move, sources, target);
   }
 }
 
 void copy_tile(const TensorView& from, const Shape& from_start, const TensorView& to, const Shape& to_start, const Shape& extent) {
   const std::size_t size = static_cast<std::size_t>(size_bytes(from.dtype));
-  const std::size_t row_bytes = size * static_cast<std::size_t>(extent.empty() ? 1 : extent.back());
-  for_each_row(from.shape, from_start, to.shape, to_start, extent, [&](std::int64_t source, std::int64_t target) {
-    std::memcpy(to.as<std::byte>() + static_cast<std::size_t>(target) * size, from.as<std::byte>() + static_cast<std::size_t>(source) * size, row_bytes);
+  for_each_row(from.shape, from_start, to.shape, to_start, extent, [&](std::int64_t source, std::int64_t target, std::int64_t width) {
+    std::memcpy(to.as<std::byte>() + static_cast<std::size_t>(target) * size,
+                from.as<std::byte>() + static_cast<std::size_t>(source) * size, static_cast<std::size_t>(width) * size);
   });
 }
 
 void add_tile(const TensorView& from, const Shape& from_start, const TensorView& to, const Shape& to_start, const Shape& extent) {
-  const std::int64_t width = extent.empty() ? 1 : extent.back();
-  for_each_row(from.shape, from_start, to.shape, to_start, extent, [&](std::int64_t source, std::int64_t target) {
+  for_each_row(from.shape, from_start, to.shape, to_start, extent, [&](std::int64_t source, std::int64_t target, std::int64_t width) {
     for (std::int64_t i = 0; i < width; ++i)
-      store_element(to.dtype, to.data, target + i, load_element(to.dtype, to.data, target + i) + load_element(from.dtype, from.data, source + i));
+      store_element(to.dtype, to.data, target + i,
+                    load_element(to.dtype, to.data, target + i) + load_element(from.dtype, from.data, source + i));
   });
 }
 

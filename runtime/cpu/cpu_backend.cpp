@@ -7,6 +7,7 @@
 #include <array>
 #include <condition_variable>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <set>
 #include <string>
@@ -59,7 +60,11 @@ class CpuBackend : public Backend {
   void kernel(const Call&, const KernelCall& call) override { kernels_[static_cast<std::size_t>(call.op)](call); }
 
   void fill(const Call&, const TensorView& target, double value) override {
-    for (std::int64_t i = 0, n = elems(target.shape); i < n; ++i) store_element(target.dtype, target.data, i, value);
+    const std::int64_t count = elems(target.shape);
+    if (value == 0)  // all bits zero in every dtype
+      std::memset(target.data, 0, static_cast<std::size_t>(count * size_bytes(target.dtype)));
+    else
+      for (std::int64_t i = 0; i < count; ++i) store_element(target.dtype, target.data, i, value);
   }
 
   void move(const Call&, const Move& move, std::span<const TensorView> sources, const TensorView& target) override {

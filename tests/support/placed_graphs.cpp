@@ -61,8 +61,8 @@ Graph pipeline_step() {
   return parse(R"(streams compute p2p
 mesh @s0 {dp:1} devices 0
 mesh @s1 {dp:1} devices 1
-%0 = input "x0" {cut=0} : f64[2,3] @s0 F
-%1 = input "x1" {cut=0} : f64[3,3] @s0 F
+%0 = input "x" {cut=0} : f64[2,3] @s0 F
+%1 = input "x" {cut=0} : f64[3,3] @s0 F origin=[2,0]
 %2 = param "a" {init=normal, scale=0.5, trainable=true} : f64[3,3] @s0 F
 %3 = param "b" {init=normal, scale=0.5, trainable=true} : f64[3,3] @s1 F
 %4 = einsum "bh,hf->bf" %0 %2 : f64[2,3] @s0 "l0" F MB=0
