@@ -18,20 +18,30 @@ class Settling {
  public:
   Settling(Graph& graph, StreamId stream) : g_(graph), stream_(stream) {}
 
-  void run() {
-    order_ = topological_order(g_);
-    remember_crossings();
-    for (const NodeId node : order_)
-      if (g_[node].op == Op::Param) settle_param(node);
-    for (const NodeId node : order_)
-      if (g_[node].op == Op::State) settle_state(node);
-    for (const NodeId node : order_)
-      if (g_[node].phase == Phase::U && g_[node].mesh == kHome && g_[node].operand_count > 0) settle_update_phase(node);
-    for (const NodeId node : order_)
-      if (g_.alive(node) && g_[node].op == Op::Input && g_[node].mesh == kHome) settle_input(node);
-    const std::size_t bound = g_.node_bound();
-    for (std::size_t i = 0; i < bound; ++i)
-      if (g_.alive(NodeId(i))) mend_crossings(NodeId(i));
+  /// `placed` are the nodes that a filter has just put on a mesh.
+  void run(std::vector<NodeId> placed) {
+    moved_ = std::move(placed);
+    std::vector<NodeId> states;
+    std::vector<NodeId> updates;
+    std::vector<NodeId> inputs;
+    g_.for_each_node([&](NodeId node) {
+      const Node& n = g_[node];
+      if (n.op == Op::Recv) crossings_[key(g_.operand(g_[g_.operand(node, 0)].producer, 0), n.mesh)] = g_.result(node);
+      if (n.op == Op::View) crossings_[key(g_.operand(node, 0), n.mesh)] = g_.result(node);
+      if (n.mesh != kHome) return;
+      if (n.op == Op::Param) settle_param(node);
+      if (n.op == Op::State) states.push_back(node);
+      if (n.op == Op::Input) inputs.push_back(node);
+      if (n.phase == Phase::U && n.operand_count > 0) updates.push_back(node);
+    });
+    for (const NodeId node : states) settle_state(node);
+    for (bool more = true; more;) {  // a node may stand before what it follows
+      more = false;
+      for (const NodeId node : updates)
+        if (g_.alive(node) && g_[node].mesh == kHome) more = settle_update_phase(node) || more;
+    }
+    for (const NodeId node : inputs) settle_input(node);
+    mend_crossings();
   }
 
  private:
@@ -42,17 +52,10 @@ class Settling {
     g_[node].mesh = mesh;
     const LayoutId layout = g_.replicate(mesh);
     g_.for_each_result(node, [&](ValueId value) { g_[value].layout = layout; });
-  }
-
-  void remember_crossings() {
-    for (const NodeId node : order_) {
-      if (g_[node].op == Op::Recv) crossings_[key(g_.operand(g_[g_.operand(node, 0)].producer, 0), g_[node].mesh)] = g_.result(node);
-      if (g_[node].op == Op::View) crossings_[key(g_.operand(node, 0), g_[node].mesh)] = g_.result(node);
-    }
+    moved_.push_back(node);
   }
 
   void settle_param(NodeId node) {
-    if (g_[node].mesh != kHome) return;
     meshes_.clear();
     bool all_placed = true;
     for (const UseId use : g_.uses(g_.result(node))) {
@@ -75,17 +78,18 @@ class Settling {
     });
   }
 
-  /// An update goes with its parameter, everything else of phase U with its first operand; a sum lives where its terms do.
-  void settle_update_phase(NodeId node) {
+  /// An update goes with its parameter, everything else of phase U with its first operand; a sum lives where its terms do. Whether the node
+  /// has a place now.
+  bool settle_update_phase(NodeId node) {
+    const MeshId first = mesh_of(g_.operand(node, 0));
+    if (first == kHome) return false;
     if (g_[node].op != Op::Sum) {
-      const MeshId mesh = mesh_of(g_.operand(node, 0));
-      if (mesh != kHome) move(node, mesh);
-      return;
+      move(node, first);
+      return true;
     }
     meshes_.clear();
     bool all_placed = true;
     bool one_mesh = true;
-    const MeshId first = mesh_of(g_.operand(node, 0));
     g_.for_each_operand(node, [&](ValueId value, std::size_t) {
       const MeshId mesh = mesh_of(value);
       all_placed = all_placed && mesh != kHome;
@@ -95,13 +99,13 @@ class Settling {
       else
         meshes_.push_back(mesh);
     });
-    if (!all_placed) return;
-    if (one_mesh) return move(node, first);
-    const MeshId united = g_.union_of(meshes_);
-    if (united.valid() && g_[united].is_union())
+    if (!all_placed) return false;
+    const MeshId united = one_mesh ? first : g_.union_of(meshes_);
+    if (!one_mesh && united.valid() && g_[united].is_union())
       sum_over_union(node, united);
     else
-      move(node, meshes_.front());  // unlike meshes: one is its home, the other terms are sent there
+      move(node, one_mesh ? first : meshes_.front());  // unlike meshes: one is its home, the other terms are sent there
+    return true;
   }
 
   /// One sum a member, joined to a value that is Partial over `copy`, and reduced. Each term counts once: what lives on a union is taken
@@ -161,7 +165,18 @@ class Settling {
     if (!copies.empty() && !g_.has_uses(value)) g_.erase(node);
   }
 
-  void mend_crossings(NodeId node) {
+  /// Only what has moved, and its readers, can read across meshes now.
+  void mend_crossings() {
+    for (std::size_t i = 0; i < moved_.size(); ++i) {
+      if (!g_.alive(moved_[i])) continue;
+      mend_operands(moved_[i]);
+      g_.for_each_result(moved_[i], [&](ValueId value) {
+        for (const UseId use : g_.uses(value)) mend_operands(g_[use].user);
+      });
+    }
+  }
+
+  void mend_operands(NodeId node) {
     const Node reader = g_[node];
     if (reader.mesh == kHome || reader.op == Op::Recv || reader.op == Op::View || reader.op == Op::Join) return;
     for (std::size_t i = 0; i < reader.operand_count; ++i) {
@@ -205,7 +220,7 @@ class Settling {
 
   Graph& g_;
   StreamId stream_;
-  std::vector<NodeId> order_;
+  std::vector<NodeId> moved_;
   std::vector<MeshId> meshes_;
   std::unordered_map<std::uint64_t, ValueId> crossings_;  // (value, mesh) → the value there
 };
@@ -233,7 +248,7 @@ Graph place(Graph graph, const PlaceParams& params) {
     graph.for_each_result(node, [&](ValueId value) { graph[value].layout = layout; });
   }
   const StreamId stream = graph.add_stream(params.stream);
-  Settling(graph, stream).run();
+  Settling(graph, stream).run(std::move(matching));
   return graph;
 }
 
