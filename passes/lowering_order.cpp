@@ -10,11 +10,13 @@
 namespace skirl {
 namespace {
 
-/// Inputs that nobody reads live nowhere: they are not part of the plan.
-void erase_unread_inputs(Graph& graph) {
+/// Inputs, parameters and states that nobody reads live nowhere: they are not part of the plan.
+void erase_unread_sources(Graph& graph) {
   std::vector<NodeId> unread;
   graph.for_each_node([&](NodeId node) {
-    if (graph[node].op == Op::Input && graph[node].mesh == kHome && !graph.has_uses(graph.result(node))) unread.push_back(node);
+    const Op op = graph[node].op;
+    if ((op == Op::Input || op == Op::Param || op == Op::State) && graph[node].mesh == kHome && !graph.has_uses(graph.result(node)))
+      unread.push_back(node);
   });
   for (const NodeId node : unread) graph.erase(node);
 }
@@ -190,7 +192,7 @@ class LoweringOrder {
 }  // namespace
 
 Graph prepare_lowering(Graph graph) {
-  erase_unread_inputs(graph);
+  erase_unread_sources(graph);
   check_placed(graph);
   const std::vector<OrderEdgeId> overwrite = add_overwrite_edges(graph);
   const std::vector<NodeId> base = topological_order(graph);

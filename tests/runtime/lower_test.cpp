@@ -194,11 +194,12 @@ output "b" {kind=metric} %2 F mesh=@s0
               "lower: no order lets every node read the old values before 'node 2 output \"w\" (U)' is overwritten");
 }
 
-TEST_CASE("an input that nobody reads is not part of the plan") {
+TEST_CASE("an input or parameter that nobody reads is not part of the plan") {
   const Plan plan = lower(parse(R"(mesh @s0 {dp:1} devices 0
 %0 = input "unused" : f64[2] F
-%1 = input "x" : f64[2] @s0 F
-output "x" {kind=metric} %1 F mesh=@s0
+%1 = param "idle" {init=constant, scale=1, trainable=true} : f64[2] F
+%2 = input "x" : f64[2] @s0 F
+output "x" {kind=metric} %2 F mesh=@s0
 )"),
                           {});
   CHECK(plan.devices.at(0).entries.size() == 1);
