@@ -11,7 +11,8 @@ using Table = std::array<const OpInfo*, kOpCount>;
 
 Table make_table() {
   Table table{};
-  for (const auto family : {signature_ops, elementwise_ops, linear_ops, norm_ops, attention_ops, loss_ops, shape_ops, update_ops, communication_ops})
+  for (const auto family :
+       {signature_ops, elementwise_ops, linear_ops, norm_ops, attention_ops, loss_ops, shape_ops, update_ops, communication_ops})
     for (const OpInfo& entry : family()) table[static_cast<std::size_t>(entry.op)] = &entry;
   for (const OpInfo* entry : table) SKIRL_CHECK(entry != nullptr, "an operator without an entry in the table");
   return table;

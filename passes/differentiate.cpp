@@ -7,6 +7,7 @@
 #include "ir/builder.h"
 #include "ir/derivation.h"
 #include "ir/error.h"
+#include "ir/ops/typing.h"
 
 namespace skirl {
 namespace {
@@ -22,7 +23,7 @@ DType accumulate_type(DType dtype) { return dtype == DType::F64 ? DType::F64 : D
 void name_forward_nodes(Graph& graph) {
   std::map<std::string, std::size_t> used;
   graph.for_each_node([&](NodeId node) {
-    if (graph[node].name.valid()) ++used[graph[graph[node].name]];
+    if (graph[node].name.valid()) used[graph[graph[node].name]] += graph[node].op != Op::Output;  // an output may be called as its producer
   });
   std::size_t next = 0;
   graph.for_each_node([&](NodeId node) {
@@ -44,6 +45,7 @@ class Differentiation {
 
   void run() {
     check();
+    find_losses();
     name_forward_nodes(g_);
     order_ = topological_order(g_);
     SKIRL_CHECK(order_.size() == g_.node_count(), "a forward graph with a cycle");
@@ -74,24 +76,45 @@ class Differentiation {
                   "'; known: " + nearest_first(params_.optimizer, {"adamw", "sgd", "none"}));
     const auto at_least = [](const char* what, double value, double least) {
       if (!(value >= least) || !std::isfinite(value))
-        throw Error(std::string("differentiate: ") + what + " is " + std::to_string(value) + ", expected a number of at least " +
-                    std::to_string(least));
+        throw Error(std::string("differentiate: ") + what + " is " + to_text(value) + ", expected a number of at least " + to_text(least));
     };
     at_least("lr", params_.lr, 0);
     at_least("momentum", params_.momentum, 0);
     at_least("weight_decay", params_.weight_decay, 0);
     if (params_.clip && !(*params_.clip > 0 && std::isfinite(*params_.clip)))
-      throw Error("differentiate: clip is " + std::to_string(*params_.clip) + ", expected a norm above 0");
-    bool loss = false;
+      throw Error("differentiate: clip is " + to_text(*params_.clip) + ", expected a norm above 0");
     g_.for_each_node([&](NodeId node) {
-      loss = loss || g_[node].op == Op::Loss;
       if (g_[node].mesh != kHome || (g_[node].phase != Phase::F && g_[node].op != Op::Output))
         throw Error("differentiate: " + describe(g_, node) + " is no forward node at home; differentiation comes first");
     });
-    if (!loss) throw Error("differentiate: the model has no loss", "", "add one: loss \"mse\" = mse %y %target");
+  }
+
+  /// Finds the nodes that backward starts from: a loss is weighted by 1, so it counts once and nothing else may read it.
+  void find_losses() {
+    is_loss_.assign(g_.node_bound(), false);
+    bool any = false;
+    g_.for_each_node([&](NodeId node) {
+      if (g_[node].op != Op::Output) return;
+      const std::string& name = g_[g_[node].name];
+      const std::string& kind = g_.attrs<OutputAttrs>(node).kind;
+      if (kind != "loss" && kind != "metric")
+        throw Error("differentiate: output \"" + name + "\" has kind \"" + kind + "\", expected loss or metric");
+      if (kind != "loss") return;
+      const NodeId loss = g_[g_.operand(node, 0)].producer;
+      if (g_[loss].op != Op::Loss)
+        throw Error("differentiate: loss \"" + name + "\" is the result of " + describe(g_, loss) + ", expected a loss node");
+      if (is_loss_[loss.index()]) throw Error("differentiate: loss \"" + name + "\" is also another loss output, expected a loss once");
+      is_loss_[loss.index()] = any = true;
+      g_.for_each_use(g_.result(loss), [&](UseId use) {
+        if (g_[g_[use].user].op != Op::Output)
+          throw Error("differentiate: loss \"" + name + "\" is read by " + describe(g_, g_[use].user) + ", expected outputs only");
+      });
+    });
+    if (!any) throw Error("differentiate: the model has no loss", "", "add one: loss \"mse\" = mse %y %target");
   }
 
   void find_what_needs_gradients() {
+    std::vector<bool> constant(g_.value_bound(), false);  // stems from fills alone: a weight beside a weight, an input beside an input
     for (const NodeId node : order_) {
       if (g_[node].op == Op::Param) {
         needs_[g_.result(node).index()] = g_.attrs<ParamAttrs>(node).trainable;
@@ -99,14 +122,17 @@ class Differentiation {
         continue;
       }
       bool needs = false;
-      bool weight = g_[node].operand_count > 0;
+      bool weight = false;
+      bool input = g_[node].op == Op::Input;
       g_.for_each_operand(node, [&](ValueId v, std::size_t) {
         needs = needs || needs_[v.index()];
-        weight = weight && weight_[v.index()];
+        weight = weight || weight_[v.index()];
+        input = input || (!weight_[v.index()] && !constant[v.index()]);
       });
       g_.for_each_result(node, [&](ValueId v) {
         needs_[v.index()] = needs && is_float(g_.type(v).dtype);
-        weight_[v.index()] = weight;
+        weight_[v.index()] = weight && !input;
+        constant[v.index()] = !weight && !input;
       });
     }
   }
@@ -140,7 +166,7 @@ class Differentiation {
     });
     if (!any) return;
     std::vector<ValueId> grads;
-    bool reached = forward.op == Op::Loss;
+    bool reached = is_loss_[node.index()];
     for (std::size_t r = 0; r < forward.result_count; ++r) {
       const ValueId value = g_.result(node, r);
       grads.push_back(total(value, weight_[value.index()] ? Phase::BW : Phase::BI, forward.tags));
@@ -230,8 +256,8 @@ class Differentiation {
         moments = {"m", "v"};
       }
       std::vector<ValueId> operands{param, p.gradient};
-      for (const std::string& moment : moments)
-        operands.push_back(b.source(Op::State, name + "." + moment, g_.type(param), StateAttrs{name}));
+      const TensorType state{accumulate_type(g_.type(param).dtype), g_.type(param).shape};  // moments of half width would lose small terms
+      for (const std::string& moment : moments) operands.push_back(b.source(Op::State, name + "." + moment, state, StateAttrs{name}));
       const NodeId step = b.node(params_.optimizer == "sgd" ? Op::Sgd : Op::AdamW, operands, attrs, Role::Param);
       b.output(name, g_.result(step, 0), "param");
       for (std::size_t i = 0; i < moments.size(); ++i) {
@@ -244,8 +270,9 @@ class Differentiation {
   Graph& g_;
   const OptimizerParams& params_;
   std::vector<NodeId> order_;
-  std::vector<bool> needs_;   // by value: depends on a trainable parameter
-  std::vector<bool> weight_;  // by value: stems from parameters alone
+  std::vector<bool> is_loss_;  // by node: backward starts here
+  std::vector<bool> needs_;    // by value: depends on a trainable parameter
+  std::vector<bool> weight_;   // by value: stems from parameters alone
   std::vector<std::vector<Term>> terms_;
   std::vector<ParamGradient> gradients_;
 };

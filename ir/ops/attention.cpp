@@ -87,14 +87,13 @@ std::vector<TensorType> infer_attention_bi(const OpCall& call) {
 
 /// Queries and their repeats add up in dk and dv; the value width adds up in dq and dk.
 FactorRule attention_bi_rule(const OpCall& call) {
-  return costing(linear_in(rule_from(call, "b s (g r) d, b t g d, b t g e, b s (g r) e, b s (g r), b s (g r) e -> b s (g r) d, b t g d, b t g e",
-                                     {{"s", FactorKind::Sum},
-                                      {"r", FactorKind::Sum},
-                                      {"e", FactorKind::Sum},
-                                      {"t", FactorKind::Whole},
-                                      {"d", FactorKind::Whole}}),
-                           {5}),
-                 attention_cost(call, 3, 2));
+  return costing(
+      linear_in(
+          rule_from(
+              call, "b s (g r) d, b t g d, b t g e, b s (g r) e, b s (g r), b s (g r) e -> b s (g r) d, b t g d, b t g e",
+              {{"s", FactorKind::Sum}, {"r", FactorKind::Sum}, {"e", FactorKind::Sum}, {"t", FactorKind::Whole}, {"d", FactorKind::Whole}}),
+          {5}),
+      attention_cost(call, 3, 2));
 }
 
 constexpr auto kAttention = attrs_index<AttentionAttrs>();

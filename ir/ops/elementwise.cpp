@@ -35,7 +35,8 @@ std::vector<TensorType> infer_broadcast(const OpCall& call) {
     shape[d] = left == 1 ? right : left;
   }
   if (!fits)
-    refuse_operand(call, 1, "the element type of operand 0, " + to_string(a) + ", and dimensions that equal its own, counted from the last, or are 1");
+    refuse_operand(
+        call, 1, "the element type of operand 0, " + to_string(a) + ", and dimensions that equal its own, counted from the last, or are 1");
   return {legal(call, {a.dtype, shape})};
 }
 
@@ -140,8 +141,9 @@ std::vector<TensorType> infer_sum_to(const OpCall& call) {
   bool fits = to.size() <= from.size();
   for (std::size_t d = 0; fits && d < to.size(); ++d) fits = to[d] == 1 || to[d] == from[d + from.size() - to.size()];
   if (!fits)
-    refuse_operand(call, 0, "dimensions that equal those of shape " + to_string(TensorType{call.operands[0].dtype, to}) +
-                                ", counted from the last, where those are not 1");
+    refuse_operand(call, 0,
+                   "dimensions that equal those of shape " + to_string(TensorType{call.operands[0].dtype, to}) +
+                       ", counted from the last, where those are not 1");
   return {{call.operands[0].dtype, to}};
 }
 

@@ -30,8 +30,7 @@ EinsumSpec read_spec(const OpCall& call) {
   const std::size_t comma = text.find(',');
   const std::size_t arrow = text.find("->");
   const auto refuse = [&](const std::string& expected) { refuse_attr(call, "spec", '"' + text.substr(0, 200) + '"', expected); };
-  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow)
-    refuse("two operands and a result, like \"bsh,hf->bsf\"");
+  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow) refuse("two operands and a result, like \"bsh,hf->bsf\"");
   EinsumSpec spec{{text.substr(0, comma), text.substr(comma + 1, arrow - comma - 1)}, text.substr(arrow + 2)};
   for (const std::string& part : {spec.operands[0], spec.operands[1], spec.result})
     if (!letters_once(part)) refuse("letters, each at most once in an operand or the result, like \"bsh,hf->bsf\"");
@@ -40,7 +39,8 @@ EinsumSpec read_spec(const OpCall& call) {
   for (std::size_t i = 0; i < 2; ++i)
     for (const char c : spec.operands[i])
       if (!has(spec.operands[1 - i], c) && !has(spec.result, c))
-        refuse(std::string("letter '") + c + "' of operand " + std::to_string(i) + " in the other operand or the result (sum_to sums a dimension of one)");
+        refuse(std::string("letter '") + c + "' of operand " + std::to_string(i) +
+               " in the other operand or the result (sum_to sums a dimension of one)");
   return spec;
 }
 
@@ -57,7 +57,9 @@ std::vector<TensorType> infer_einsum(const OpCall& call) {
   for (std::size_t d = 0; d < b.size(); ++d) {
     const std::size_t other = spec.operands[0].find(spec.operands[1][d]);
     if (other != std::string::npos && a[other] != b[d])
-      refuse_operand(call, 1, std::string("size ") + std::to_string(a[other]) + " along '" + spec.operands[1][d] + "', " + dim_text(0, other, a[other]));
+      refuse_operand(
+          call, 1,
+          std::string("size ") + std::to_string(a[other]) + " along '" + spec.operands[1][d] + "', " + dim_text(0, other, a[other]));
   }
   TensorType result{call.operands[0].dtype, {}};
   for (const char c : spec.result) {

@@ -126,7 +126,8 @@ FactorRule loss_rule(const OpCall& call) { return costing(linear_in(rule_from(ca
 void derive_loss(Derivation& d) {
   const bool counted = d.graph()[d.forward()].operand_count > 1;
   if (counted && d.needs(1))
-    throw Error("differentiate: the count of " + describe(d.graph(), d.forward()) + " depends on a trainable parameter, expected on inputs alone");
+    throw Error("differentiate: the count of " + describe(d.graph(), d.forward()) +
+                " depends on a trainable parameter, expected on inputs alone");
   const LossAttrs attrs = std::get<LossAttrs>(d.attrs());
   const ValueId scale = counted ? d.emit(Phase::BI, Op::LossScale, {d.operand(1)}, attrs) : d.emit(Phase::BI, Op::LossScale, {}, attrs);
   const DType dtype = d.graph().type(d.operand(0)).dtype;
@@ -145,16 +146,17 @@ constexpr auto kLoss = attrs_index<LossAttrs>();
 const OpInfo kOps[] = {
     {Op::SoftmaxXent, "softmax_xent", "sum of the cross-entropies of logits[...,v] with labels[...]; also each row's log-sum-exp",
      OpClass::Compute, 2, 2, kLabel, infer_softmax_xent, softmax_xent_rule, derive_softmax_xent},
-    {Op::SoftmaxXentBI, "softmax_xent_bi", "gradient of softmax_xent for the logits, from logits, labels, log-sum-exp and the gradient of the sum",
-     OpClass::Compute, 4, 4, kLabel, infer_softmax_xent_bi, softmax_xent_bi_rule, nullptr},
+    {Op::SoftmaxXentBI, "softmax_xent_bi",
+     "gradient of softmax_xent for the logits, from logits, labels, log-sum-exp and the gradient of the sum", OpClass::Compute, 4, 4,
+     kLabel, infer_softmax_xent_bi, softmax_xent_bi_rule, nullptr},
     {Op::CountValid, "count_valid", "number of labels that are not ignored", OpClass::Compute, 1, 1, kLabel, infer_count_valid,
      all_summed_rule, nullptr},
     {Op::RowMax, "row_max", "maximum of each row", OpClass::Compute, 1, 1, kNone, infer_row_max, row_max_rule, nullptr},
     {Op::SumExp, "sum_exp", "sum of exp(x - m) of each row", OpClass::Compute, 2, 2, kNone, infer_sum_exp, sum_exp_rule, nullptr},
     {Op::Pick, "pick", "the element of each row that its label picks, 0 where it is ignored", OpClass::Compute, 2, 2, kLabel, infer_pick,
      pick_rule, nullptr},
-    {Op::XentMerge, "xent_merge", "softmax_xent from each row's maximum, sum of exponentials and picked logit", OpClass::Compute, 4, 4, kLabel,
-     infer_xent_merge, xent_merge_rule, nullptr},
+    {Op::XentMerge, "xent_merge", "softmax_xent from each row's maximum, sum of exponentials and picked logit", OpClass::Compute, 4, 4,
+     kLabel, infer_xent_merge, xent_merge_rule, nullptr},
     {Op::SqError, "sq_error", "sum of the squares of x - y", OpClass::Compute, 2, 2, kNone, infer_sq_error, sq_error_rule, derive_sq_error},
     {Op::SqErrorBI, "sq_error_bi", "gradient of sq_error for x, from x, y and the gradient of the sum", OpClass::Compute, 3, 3, kNone,
      infer_sq_error_bi, sq_error_bi_rule, nullptr},

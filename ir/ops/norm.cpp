@@ -10,9 +10,7 @@ namespace {
 void expect_eps(const OpCall& call) { expect_not_negative(call, "eps", attrs_of<NormAttrs>(call).eps); }
 
 /// The type of a statistic of each row of operand `x`.
-TensorType row_type(const OpCall& call, std::size_t x) {
-  return {wide(call.operands[x].dtype), leading(call.operands[x].shape)};
-}
+TensorType row_type(const OpCall& call, std::size_t x) { return {wide(call.operands[x].dtype), leading(call.operands[x].shape)}; }
 
 /// Operand x has rows; gives the type of a weight for each column.
 TensorType column_type(const OpCall& call, std::size_t x) {
@@ -21,7 +19,9 @@ TensorType column_type(const OpCall& call, std::size_t x) {
   return {call.operands[x].dtype, {call.operands[x].shape.back()}};
 }
 
-void expect_type(const OpCall& call, std::size_t operand, const TensorType& type) { skirl::expect_type(call, operand, type.dtype, type.shape); }
+void expect_type(const OpCall& call, std::size_t operand, const TensorType& type) {
+  skirl::expect_type(call, operand, type.dtype, type.shape);
+}
 
 std::vector<TensorType> infer_layer_norm(const OpCall& call) {
   expect_eps(call);
@@ -68,7 +68,8 @@ void refuse_statistics(Derivation& d, std::size_t count) {
   const NodeId node = d.forward();
   for (std::size_t i = 1; i <= count; ++i)
     if (d.result_grad(i).valid())
-      throw Error("differentiate: a loss depends on result " + std::to_string(i) + " of " + describe(d.graph(), node) + ", expected on result 0 only");
+      throw Error("differentiate: a loss depends on result " + std::to_string(i) + " of " + describe(d.graph(), node) +
+                  ", expected on result 0 only");
 }
 
 void derive_layer_norm(Derivation& d) {
@@ -91,14 +92,14 @@ void derive_rms_norm(Derivation& d) {
 constexpr auto kNone = attrs_index<NoAttrs>();
 constexpr auto kNorm = attrs_index<NormAttrs>();
 const OpInfo kOps[] = {
-    {Op::LayerNorm, "layer_norm", "rows of mean 0 and variance 1, times gamma plus beta; also each row's mean and 1/deviation", OpClass::Compute,
-     3, 3, kNorm, infer_layer_norm, layer_norm_rule, derive_layer_norm},
-    {Op::LayerNormBI, "layer_norm_bi", "gradient of layer_norm for x, from dy, x, gamma, mean and 1/deviation", OpClass::Compute, 5, 5, kNone,
-     infer_norm_bi, norm_bi_rule, nullptr},
-    {Op::LayerNormBW, "layer_norm_bw", "gradients of layer_norm for gamma and beta, from dy, x, mean and 1/deviation", OpClass::Compute, 4, 4,
-     kNone, infer_norm_bw, norm_bw_rule, nullptr},
-    {Op::RmsNorm, "rms_norm", "rows of root mean square 1, times gamma; also each row's 1/rms", OpClass::Compute, 2, 2, kNorm, infer_rms_norm,
-     rms_norm_rule, derive_rms_norm},
+    {Op::LayerNorm, "layer_norm", "rows of mean 0 and variance 1, times gamma plus beta; also each row's mean and 1/deviation",
+     OpClass::Compute, 3, 3, kNorm, infer_layer_norm, layer_norm_rule, derive_layer_norm},
+    {Op::LayerNormBI, "layer_norm_bi", "gradient of layer_norm for x, from dy, x, gamma, mean and 1/deviation", OpClass::Compute, 5, 5,
+     kNone, infer_norm_bi, norm_bi_rule, nullptr},
+    {Op::LayerNormBW, "layer_norm_bw", "gradients of layer_norm for gamma and beta, from dy, x, mean and 1/deviation", OpClass::Compute, 4,
+     4, kNone, infer_norm_bw, norm_bw_rule, nullptr},
+    {Op::RmsNorm, "rms_norm", "rows of root mean square 1, times gamma; also each row's 1/rms", OpClass::Compute, 2, 2, kNorm,
+     infer_rms_norm, rms_norm_rule, derive_rms_norm},
     {Op::RmsNormBI, "rms_norm_bi", "gradient of rms_norm for x, from dy, x, gamma and 1/rms", OpClass::Compute, 4, 4, kNone, infer_norm_bi,
      norm_bi_rule, nullptr},
     {Op::RmsNormBW, "rms_norm_bw", "gradient of rms_norm for gamma, from dy, x and 1/rms", OpClass::Compute, 3, 3, kNone, infer_norm_bw,

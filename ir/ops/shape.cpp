@@ -40,8 +40,8 @@ FactorRule moving_rule(const OpCall& call, std::int64_t dim) {
 void expect_range(const OpCall& call, std::int64_t start, std::int64_t size, std::int64_t whole) {
   if (start < 0 || start > whole) refuse_attr(call, "start", std::to_string(start), "0 to " + std::to_string(whole));
   if (size < 0 || size > whole - start)
-    refuse_attr(call, "size", std::to_string(size), "0 to " + std::to_string(whole - start) + ", for it starts at " + std::to_string(start) + " of " +
-                                                        std::to_string(whole));
+    refuse_attr(call, "size", std::to_string(size),
+                "0 to " + std::to_string(whole - start) + ", for it starts at " + std::to_string(start) + " of " + std::to_string(whole));
 }
 
 std::vector<TensorType> infer_slice(const OpCall& call) {
@@ -66,7 +66,9 @@ std::vector<TensorType> infer_pad(const OpCall& call) {
   TensorType result = call.operands[0];
   expect_dim(call, attrs.dim, result.shape.size());
   std::int64_t& size = result.shape[static_cast<std::size_t>(attrs.dim)];
-  if (attrs.size < size) refuse_attr(call, "size", std::to_string(attrs.size), "at least " + std::to_string(size) + ", " + dim_text(0, static_cast<std::size_t>(attrs.dim), size));
+  if (attrs.size < size)
+    refuse_attr(call, "size", std::to_string(attrs.size),
+                "at least " + std::to_string(size) + ", " + dim_text(0, static_cast<std::size_t>(attrs.dim), size));
   if (attrs.start < 0 || attrs.start > attrs.size - size)
     refuse_attr(call, "start", std::to_string(attrs.start), "0 to " + std::to_string(attrs.size - size));
   size = attrs.size;
@@ -87,7 +89,8 @@ std::vector<TensorType> infer_concat(const OpCall& call) {
   const auto at = static_cast<std::size_t>(dim);
   for (std::size_t i = 1; i < call.operands.size(); ++i) {
     TensorType expected = call.operands[i];
-    if (expected.shape.size() != result.shape.size()) refuse_operand(call, i, std::to_string(result.shape.size()) + " dimensions, as operand 0");
+    if (expected.shape.size() != result.shape.size())
+      refuse_operand(call, i, std::to_string(result.shape.size()) + " dimensions, as operand 0");
     const std::int64_t size = expected.shape[at];
     expected = call.operands[0];
     expected.shape[at] = size;

@@ -43,13 +43,15 @@ std::vector<TensorType> infer_param(const OpCall& call) {
   else
     expect_not_negative(call, "scale", attrs.scale);
   std::vector<TensorType> types = given(call);
-  if (!is_float(types[0].dtype)) throw Error("param: the result is " + to_string(types[0]) + ", expected a float type (f64, f32, bf16, f16)");
+  if (!is_float(types[0].dtype))
+    throw Error("param: the result is " + to_string(types[0]) + ", expected a float type (f64, f32, bf16, f16)");
   return types;
 }
 
 std::vector<TensorType> infer_state(const OpCall& call) {
   std::vector<TensorType> types = given(call);
-  if (!is_float(types[0].dtype)) throw Error("state: the result is " + to_string(types[0]) + ", expected a float type (f64, f32, bf16, f16)");
+  if (!is_float(types[0].dtype))
+    throw Error("state: the result is " + to_string(types[0]) + ", expected a float type (f64, f32, bf16, f16)");
   return types;
 }
 
@@ -63,11 +65,12 @@ FactorRule source_rule(const OpCall& call) { return rule_from(call, "-> *"); }
 const OpInfo kOps[] = {
     {Op::Input, "input", "a value that enters the step, new in each", OpClass::Signature, 0, 0, attrs_index<InputAttrs>(), infer_input,
      source_rule, nullptr},
-    {Op::Param, "param", "a parameter of the model", OpClass::Signature, 0, 0, attrs_index<ParamAttrs>(), infer_param, source_rule, nullptr},
+    {Op::Param, "param", "a parameter of the model", OpClass::Signature, 0, 0, attrs_index<ParamAttrs>(), infer_param, source_rule,
+     nullptr},
     {Op::State, "state", "state of the optimizer, zero at the start", OpClass::Signature, 0, 0, attrs_index<StateAttrs>(), infer_state,
      source_rule, nullptr},
-    {Op::Output, "output", "a value that leaves the step", OpClass::Signature, 1, 1, attrs_index<OutputAttrs>(), infer_output, identity_rule,
-     nullptr},
+    {Op::Output, "output", "a value that leaves the step", OpClass::Signature, 1, 1, attrs_index<OutputAttrs>(), infer_output,
+     identity_rule, nullptr},
 };
 
 }  // namespace

@@ -50,8 +50,7 @@ void expect_type(const OpCall& call, std::size_t operand, DType dtype, const Sha
 }
 
 void expect_shape(const OpCall& call, std::size_t operand, const Shape& shape) {
-  if (call.operands[operand].shape != shape)
-    refuse_operand(call, operand, to_string(TensorType{call.operands[operand].dtype, shape}));
+  if (call.operands[operand].shape != shape) refuse_operand(call, operand, to_string(TensorType{call.operands[operand].dtype, shape}));
 }
 
 void expect_rank(const OpCall& call, std::size_t operand, std::size_t rank) {

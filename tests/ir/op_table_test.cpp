@@ -5,7 +5,7 @@
 
 #include "ir/builder.h"
 #include "ir/rules.h"
-#include "support/check_error.h"
+#include "tests/support/check_error.h"
 
 using namespace skirl;
 
