@@ -15,11 +15,13 @@ void breach(const Graph& g, std::vector<Breach>& breaches, int rule, NodeId node
 /// The graph in which a recv and its send are one event.
 class Events {
  public:
-  explicit Events(const Graph& graph) : g_(graph) {}
+  explicit Events(const Graph& graph) : g_(graph), is_recv_(graph.node_bound(), false) {
+    graph.for_each_node([&](NodeId node) { is_recv_[node.index()] = graph[node].op == Op::Recv; });
+  }
 
   /// The send of a recv, any other node itself.
   NodeId event(NodeId node) const {
-    if (g_[node].op != Op::Recv || g_[node].operand_count != 1) return node;
+    if (!is_recv_[node.index()] || g_[node].operand_count != 1) return node;
     const NodeId producer = g_[g_.operand(node, 0)].producer;
     return g_[producer].op == Op::Send ? producer : node;
   }
@@ -40,7 +42,12 @@ class Events {
     std::vector<NodeId> ready;
     g_.for_each_node([&](NodeId node) {
       const NodeId at = event(node);
-      for_each_predecessor(node, [&](NodeId before) { waiting[at.index()] += at != node && before == at ? 0 : 1; });
+      if (at == node) {  // the usual case, which need not look at the predecessors
+        waiting[at.index()] += g_[node].operand_count;
+        g_.for_each_before(node, [&](NodeId) { ++waiting[at.index()]; });
+      } else {
+        for_each_predecessor(node, [&](NodeId before) { waiting[at.index()] += before == at ? 0 : 1; });
+      }
     });
     g_.for_each_node([&](NodeId node) {
       if (waiting[node.index()] == 0 && event(node) == node) ready.push_back(node);
@@ -70,6 +77,7 @@ class Events {
 
  private:
   const Graph& g_;
+  std::vector<bool> is_recv_;  // asked for every edge, where the node itself would seldom be in the cache
 };
 
 std::string short_name(const Graph& g, NodeId node) {
