@@ -12,8 +12,11 @@ if(TARGET skirl_program)
   install(TARGETS skirl_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+# Parts of the parser and of verify are nobody else's.
 foreach(folder ir passes strategies)
-  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/skirl FILES_MATCHING PATTERN "*.h" PATTERN ops EXCLUDE)
+  install(DIRECTORY ${folder} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/skirl FILES_MATCHING PATTERN "*.h"
+          PATTERN ops EXCLUDE PATTERN schedules EXCLUDE PATTERN lexer.h EXCLUDE PATTERN parser.h EXCLUDE PATTERN text_parts.h EXCLUDE
+          PATTERN verifier.h EXCLUDE)
 endforeach()
 foreach(header backend.h kernel.h step.h tensor.h tiles.h)
   install(FILES runtime/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/skirl/runtime OPTIONAL)

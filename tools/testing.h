@@ -8,8 +8,8 @@
 
 namespace skirl {
 
-/// Law 1: how far two ways of running a step are apart. Each figure is the largest difference of an element, over the largest magnitude of its role
-/// (losses and metrics, gradients, parameters, each moment) in that step of the first.
+/// Law 1: how far two ways of running a step are apart. Each figure is the largest difference of an element, over the largest magnitude of
+/// its role (losses and metrics, gradients, parameters, each moment) in that step of the first.
 struct Deviation {
   double losses = 0;
   double gradients = 0;
