@@ -1,6 +1,10 @@
 #include "passes/differentiate.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "ir/text.h"
 #include "ir/verify.h"
@@ -55,6 +59,48 @@ const std::string kTwoLayers = R"(
 
 /// A model whose loss reads %z, made from parameter %w and input %x, both f32[4].
 std::string ending_in(const std::string& line) { return "input %x \"x\" : f32[4]\nparam %w \"w\" : f32[4] normal(0.02)\n" + line + "\n"; }
+
+const char* const kNamedLayers = R"(
+  input %x "x" : f64[4,3] cut 0
+  input %t "t" : f64[4,2] cut 0
+  param %a "a" : f64[3,5]
+  param %b "b" : f64[5,2]
+  %h = tanh (einsum "bi,ij->bj" %x %a "up")   LAYER=0
+  %y = einsum "bi,ij->bj" %h %b "down"   LAYER=1
+  loss "mse" = mse %y %t   LAYER=1)";
+
+Graph step_of(const std::string& model, const OptimizerParams& params) {
+  Graph step = differentiate(parse(model), params);
+  for (const Breach& breach : verify(step)) FAIL_CHECK("R" << breach.rule << ": " << breach.message);
+  return step;
+}
+
+std::vector<NodeId> nodes(const Graph& g, Op op, const std::string& name = {}) {
+  std::vector<NodeId> found;
+  g.for_each_node([&](NodeId node) {
+    if (g[node].op == op && (name.empty() || g[g[node].name] == name)) found.push_back(node);
+  });
+  return found;
+}
+
+/// "kind/name" of everything that leaves the step.
+std::set<std::string> output_keys(const Graph& g) {
+  std::set<std::string> keys;
+  for (const NodeId node : nodes(g, Op::Output)) keys.insert(g.attrs<OutputAttrs>(node).kind + "/" + g[g[node].name]);
+  return keys;
+}
+
+std::size_t in_phase(const Graph& g, Phase phase) {
+  std::size_t count = 0;
+  g.for_each_node([&](NodeId node) { count += g[node].phase == phase; });
+  return count;
+}
+
+NodeId output_producer(const Graph& g, const std::string& kind, const std::string& name) {
+  for (const NodeId node : nodes(g, Op::Output, name))
+    if (g.attrs<OutputAttrs>(node).kind == kind) return g[g.operand(node, 0)].producer;
+  return NodeId();
+}
 
 }  // namespace
 
@@ -166,6 +212,141 @@ TEST_CASE("moments of half-width parameters are kept in f32") {
   for (std::size_t at = 0; (at = model.find("f32", at)) != std::string::npos;) model.replace(at, 3, "f16");
   const Graph graph = differentiate(parse(model), with("adamw"));
   CHECK(to_string(graph.type(graph.result(source(graph, "w0.m")))) == "f32[4,4]");
+}
+
+TEST_CASE("what leaves a step depends on the optimizer") {
+  const std::set<std::string> gradients{"loss/mse", "gradient/a", "gradient/b"};
+  const auto with = [&](std::set<std::string> more) {
+    more.insert(gradients.begin(), gradients.end());
+    return more;
+  };
+  CHECK(output_keys(step_of(kNamedLayers, {.optimizer = "none"})) == gradients);
+  CHECK(output_keys(step_of(kNamedLayers, {.optimizer = "none", .clip = 1})) == with({"metric/grad_norm"}));
+  CHECK(output_keys(step_of(kNamedLayers, {.optimizer = "sgd"})) == with({"param/a", "param/b"}));
+  CHECK(output_keys(step_of(kNamedLayers, {.optimizer = "sgd", .momentum = 0.9})) ==
+        with({"param/a", "param/b", "state/a.momentum", "state/b.momentum"}));
+  CHECK(output_keys(step_of(kNamedLayers, {})) == with({"param/a", "param/b", "state/a.m", "state/a.v", "state/b.m", "state/b.v"}));
+}
+
+TEST_CASE("updates, states and norms carry the tags that the readers of their parameter have in common") {
+  const Graph g = step_of(kNamedLayers, {.clip = 1});
+  for (const Op op : {Op::Param, Op::SumSq, Op::AdamW}) {
+    REQUIRE(nodes(g, op, "a").size() == 1);
+    CHECK(to_string(g, g[g[nodes(g, op, "a").front()].tags]) == "LAYER=0");
+  }
+  CHECK(to_string(g, g[g[nodes(g, Op::State, "b.m").front()].tags]) == "LAYER=1");
+  CHECK(to_string(g, g[g[nodes(g, Op::ClipCoef).front()].tags]).empty());
+}
+
+TEST_CASE("a parameter that no loss reads is left alone") {
+  const Graph g = step_of(R"(
+    input %x "x" : f64[4] cut 0
+    param %w "w" : f64[4]
+    param %idle "idle" : f64[4]
+    output "aside" (mul %x %idle)
+    loss "l" = sum (mul %x %w))",
+                          {});
+  CHECK(output_keys(g) == std::set<std::string>{"loss/l", "metric/aside", "gradient/w", "param/w", "state/w.m", "state/w.v"});
+}
+
+TEST_CASE("a value with two readers has one sum of its gradients, in its own phase") {
+  const Graph g = step_of(R"(
+    input %x "x" : f64[4,3] cut 0
+    param %w "w" : f64[3,3]
+    %h = einsum "bi,ij->bj" %x %w "up"   LAYER=0
+    loss "l" = sum (add %h (tanh %h)))",
+                          {.optimizer = "none"});
+  REQUIRE(nodes(g, Op::Sum).size() == 1);
+  CHECK(g[nodes(g, Op::Sum).front()].phase == Phase::BI);
+  CHECK(g[g[nodes(g, Op::Sum).front()].name] == "up");
+  CHECK(to_string(g, g[g[nodes(g, Op::Sum).front()].tags]) == "LAYER=0");
+}
+
+TEST_CASE("the losses alone state scales; the gradient that enters each is weight over count") {
+  const Graph g = step_of(R"(
+    input %x "x" : f32[4,3] cut 0
+    input %t "t" : i64[4] cut 0 range 3
+    param %w "w" : f32[3,3]
+    %y = einsum "bi,ij->bj" %x %w
+    loss "mse" = mse %y %x weight 0.5
+    loss "nll" = softmax_xent %y %t ignore -1 weight 2)",
+                          {.optimizer = "none"});
+  const std::vector<NodeId> scales = nodes(g, Op::LossScale);
+  REQUIRE(scales.size() == 2);
+  std::set<double> weights;
+  for (const NodeId node : scales) {
+    CHECK(g[node].phase == Phase::BI);
+    weights.insert(g.attrs<LossAttrs>(node).weight);
+    CHECK(g[node].operand_count == (g.attrs<LossAttrs>(node).count ? 0 : 1));
+  }
+  CHECK(weights == std::set<double>{0.5, 2});
+  CHECK(nodes(g, Op::CountValid).size() == 1);  // the same count for the loss and for its gradient
+  CHECK(nodes(g, Op::Scale).empty());
+}
+
+TEST_CASE("clipping casts its coefficient once for each element type, and gradients leave as the update reads them") {
+  const Graph g = step_of(R"(
+    input %x "x" : f32[4,3] cut 0
+    param %a "a" : f32[3,3]
+    param %b "b" : f32[3,3]
+    loss "l" = sum (einsum "bi,ij->bj" (einsum "bi,ij->bj" %x %a) %b))",
+                          {.optimizer = "sgd", .clip = 0.5});
+  std::size_t casts = 0;
+  for (const NodeId node : nodes(g, Op::Cast)) casts += g[node].phase == Phase::U;
+  CHECK(casts == 1);
+  REQUIRE(nodes(g, Op::ClipCoef).size() == 1);
+  CHECK(g.attrs<ClipAttrs>(nodes(g, Op::ClipCoef).front()).max_norm == 0.5);
+  CHECK(nodes(g, Op::SumSq).size() == 2);
+  for (const NodeId update : nodes(g, Op::Sgd)) {
+    const NodeId clipped = g[g.operand(update, 1)].producer;
+    CHECK(g[clipped].op == Op::Mul);
+    CHECK(g[clipped].phase == Phase::U);
+    CHECK(output_producer(g, "gradient", g[g[update].name]) == clipped);
+  }
+  const Graph wide = step_of(kNamedLayers, {.optimizer = "sgd", .clip = 0.5});
+  CHECK(nodes(wide, Op::Cast).empty());
+}
+
+TEST_CASE("forward nodes get names of their own, which key their random numbers") {
+  const Graph g = step_of(R"(
+    input %x "x" : f64[4,3] cut 0
+    param %w "w" : f64[3,3]
+    %a = dropout (einsum "bi,ij->bj" %x %w) {p=0.5}
+    %b = dropout (einsum "bi,ij->bj" %a %w) {p=0.5}
+    loss "l" = sum %b)",
+                          {.optimizer = "none"});
+  std::set<std::string> forward;
+  std::set<std::string> backward;
+  for (const NodeId node : nodes(g, Op::Dropout)) (g[node].phase == Phase::F ? forward : backward).insert(g[g[node].name]);
+  CHECK(forward.size() == 2);
+  CHECK(backward == forward);  // the mask is drawn again
+}
+
+TEST_CASE("nothing is computed for a frozen parameter, nor before all that is trained") {
+  const std::string model = R"(
+    input %x "x" : f64[4,3] cut 0
+    param %first "first" : f64[3,3] frozen
+    param %last "last" : f64[3,3]
+    param %frozen "frozen" : f64[3,3] frozen
+    %h = tanh (einsum "bi,ij->bj" %x %first "up")
+    loss "l" = sum (tanh (einsum "bi,ij->bj" (einsum "bi,ij->bj" %h %last "middle") %frozen "down")))";
+  const Graph g = step_of(model, {});
+  CHECK(output_keys(g) == std::set<std::string>{"loss/l", "gradient/last", "param/last", "state/last.m", "state/last.v"});
+  CHECK(nodes(g, Op::State).size() == 2);
+  CHECK(nodes(g, Op::AdamW).size() == 1);
+  CHECK(nodes(g, Op::Einsum, "up").size() == 1);      // nothing before it wants a gradient
+  CHECK(nodes(g, Op::Einsum, "middle").size() == 2);  // its weight's
+  REQUIRE(nodes(g, Op::Einsum, "down").size() == 2);  // its input's: gradients pass through the frozen layer
+  CHECK(g[nodes(g, Op::Einsum, "down").back()].phase == Phase::BI);
+  CHECK(in_phase(g, Phase::BW) == 1);
+}
+
+TEST_CASE("a step is not differentiated again") {
+  CHECK_ERROR(differentiate(differentiate(parse(kTwoLayers), with("none")), with("none")),
+              "differentiate: %9 = loss_scale \"mse\" (BI) is no forward node at home; differentiation comes first");
+  OptimizerParams params = with("sgd");
+  params.momentum = std::nan("");
+  CHECK_ERROR(text_of(kTwoLayers, params), "differentiate: momentum is nan, expected a number of at least 0");
 }
 
 TEST_CASE("differentiate refuses what has no gradient") {
