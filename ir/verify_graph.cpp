@@ -80,9 +80,15 @@ class Events {
   std::vector<bool> is_recv_;  // asked for every edge, where the node itself would seldom be in the cache
 };
 
-std::string short_name(const Graph& g, NodeId node) {
-  if (g[node].result_count > 0) return "%" + std::to_string(g[node].first_result);
-  return std::string(info(g[node].op).name) + " " + std::to_string(node.index());
+/// "%4"; of a transfer also what goes where: "%4 (send \"l0\", @s0 to @s1)".
+std::string short_name(const Graph& g, const Events& events, NodeId node) {
+  if (g[node].result_count == 0) return std::string(info(g[node].op).name) + " " + std::to_string(node.index());
+  std::string text = "%" + std::to_string(g[node].first_result);
+  events.for_each_recv(node, [&](NodeId recv) {
+    text += " (send " + (g[node].name.valid() ? "\"" + g[g[node].name] + "\", @" : std::string("@")) + g.mesh_name(g[node].mesh) + " to @" +
+            g.mesh_name(g[recv].mesh) + ")";
+  });
+  return text;
 }
 
 }  // namespace
@@ -113,13 +119,13 @@ void check_cycles(const Graph& g, std::vector<Breach>& breaches) {
       at = before;
     }
     if (!at.valid()) {  // it waits for itself
-      breach(g, breaches, 2, path.back(), "a cycle: " + short_name(g, path.back()) + " -> " + short_name(g, path.back()));
+      breach(g, breaches, 2, path.back(), "a cycle: " + short_name(g, events, path.back()) + " -> " + short_name(g, events, path.back()));
       return;
     }
     if (seen[at.index()] != walk) return;  // leads to a cycle that is told already
-    std::string text = short_name(g, at);
-    for (std::size_t i = path.size(); i-- > 0 && path[i] != at;) text += " -> " + short_name(g, path[i]);
-    breach(g, breaches, 2, at, "a cycle: " + text + " -> " + short_name(g, at));
+    std::string text = short_name(g, events, at);
+    for (std::size_t i = path.size(); i-- > 0 && path[i] != at;) text += " -> " + short_name(g, events, path[i]);
+    breach(g, breaches, 2, at, "a cycle: " + text + " -> " + short_name(g, events, at));
   });
 }
 

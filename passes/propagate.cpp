@@ -10,6 +10,14 @@ namespace {
 /// Operators whose result is their operand's value in another place: they pass on whatever state comes in.
 bool passes_through(Op op) { return is_collective(op) || op == Op::View; }
 
+/// A cast to a wider element type loses nothing, so terms are cast first and added in the wider type.
+bool widens(const Graph& graph, NodeId node) {
+  if (graph[node].op != Op::Cast) return false;
+  const DType from = graph.type(graph.operand(node, 0)).dtype;
+  const DType to = graph.type(graph.result(node)).dtype;
+  return is_float(from) && is_float(to) && size_bytes(to) > size_bytes(from);
+}
+
 /// The state of a value after the axis cuts factor `f` of the rule's result r.
 AxisState result_state(const FactorRule& rule, std::size_t r, int f, bool storage) {
   if (const int dim = rule.result_dim(r, f); dim >= 0) return AxisState::shard(static_cast<std::size_t>(dim), storage);
@@ -196,7 +204,7 @@ class Propagator {
   /// Whether some operands are Partial, the rest whole, and the operator may add first and be reduced later.
   bool takes_partials(NodeId node) const {
     const Op op = graph_[node].op;
-    if (op != Op::Sum && op != Op::Join && !passes_through(op)) return false;
+    if (op != Op::Sum && op != Op::Join && !passes_through(op) && !widens(graph_, node)) return false;
     if (op == Op::Sum && params_.reduce_before_sum && wish_[graph_.result(node).index()].is_shard()) return false;
     bool any = false;
     bool all = true;

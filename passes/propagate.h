@@ -54,9 +54,9 @@ struct Propagation {
 
 /// Propagates along one axis through the factor rules. In this order: layouts of sources are given; an update runs in the layout of its
 /// state; work of phases F, BI and BW is cut only along the factors that come from computing cuts of the sources (the batch), phase U
-/// follows storage; a sum of Partials is summed first; a Partial is reduced once, to what the update behind it wishes, else to Replicate;
-/// nobody's wish, no cut. Changes nothing: the caller inserts the changes of layout (over devices: collectives; over clones: slices, sums
-/// and concats). Linear in the graph.
+/// follows storage; a sum of Partials is summed first, and terms that are cast to a wider type are added in that one; a Partial is reduced
+/// once, to what the update behind it wishes, else to Replicate; nobody's wish, no cut. Changes nothing: the caller inserts the changes of
+/// layout (over devices: collectives; over clones: slices, sums and concats). Linear in the graph.
 Propagation propagate(const Graph& graph, Rules& rules, const PropagateParams& params);
 
 }  // namespace skirl

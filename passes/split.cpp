@@ -35,7 +35,12 @@ class Expansion {
         clone(node);
         cloned.push_back(node);
       } else if (g_[node].result_count > 0 && state(g_.result(node)).is_partial()) {
-        flatten(node);
+        if (g_[node].op == Op::Cast) {
+          cast_terms(node);
+          cloned.push_back(node);
+        } else {
+          flatten(node);
+        }
       } else {
         const std::size_t operands = g_[node].operand_count;
         for (std::size_t i = 0; i < operands; ++i) {
@@ -96,6 +101,30 @@ class Expansion {
     std::copy(terms.begin(), terms.end(), pool_.begin() + first_[result.index()]);
     g_.set_operands(node, terms);
     whole_[result.index()] = result;
+  }
+
+  /// A cast of a sum is the sum of its casted terms.
+  void cast_terms(NodeId node) {
+    const Node original = g_[node];
+    const ValueId result = g_.result(node);
+    const ValueId operand = g_.operand(node, 0);
+    const ResultInit casted{g_[result].type, g_[result].layout, g_[result].role};
+    start_list(result, term_count_[operand.index()]);
+    for (std::size_t t = 0; t < term_count_[operand.index()]; ++t) {
+      const ValueId term = pool_[first_[operand.index()] + t];
+      const TagValue* clone = g_[g_[g_[term].producer].tags].find(tag_);
+      const TagSetId tags = clone == nullptr ? original.tags : clone_tags(original.tags, static_cast<std::size_t>(clone->number));
+      pool_[first_[result.index()] + t] = g_.result(g_.add({original.op,
+                                                            {&term, 1},
+                                                            {&casted, 1},
+                                                            original.attrs,
+                                                            original.phase,
+                                                            tags,
+                                                            original.mesh,
+                                                            original.stream,
+                                                            original.name,
+                                                            original.origin}));
+    }
   }
 
   void start_list(ValueId value, std::size_t size) {

@@ -91,7 +91,7 @@ TEST_CASE("R2: the two halves of a transfer are one event, so blocking sends tha
   CHECK(breaches(crossing) == "");
   std::string stuck = crossing;
   stuck.replace(stuck.rfind("@s0"), 3, "@s0 after=[%2]");
-  CHECK(breaches(stuck) == "R2 %2 = send (F): a cycle: %2 -> %4 -> %2\n");
+  CHECK(breaches(stuck) == "R2 %2 = send (F): a cycle: %2 (send @s0 to @s1) -> %4 (send @s1 to @s0) -> %2 (send @s0 to @s1)\n");
 }
 
 TEST_CASE("R3: types that the operator does not give, wrong operands, an origin that is too long") {
