@@ -19,22 +19,21 @@ struct Term {
 
 DType accumulate_type(DType dtype) { return dtype == DType::F64 ? DType::F64 : DType::F32; }
 
-/// Every forward compute node gets a logical name, so that its backward nodes can be told to belong to it.
+/// Every forward compute node gets a logical name of its own, so that its backward nodes can be told to belong to it.
 void name_forward_nodes(Graph& graph) {
-  std::map<std::string, std::size_t> used;
-  graph.for_each_node([&](NodeId node) {
-    if (graph[node].name.valid()) used[graph[graph[node].name]] += graph[node].op != Op::Output;  // an output may be called as its producer
+  std::vector<std::uint32_t> nodes_called(graph.name_count(), 0);
+  graph.for_each_node([&](NodeId node) {  // an output may be called as its producer
+    if (graph[node].name.valid() && graph[node].op != Op::Output) ++nodes_called[graph[node].name.index()];
   });
   std::size_t next = 0;
   graph.for_each_node([&](NodeId node) {
-    if (is_signature(graph[node].op)) return;
-    if (graph[node].name.valid() && used[graph[graph[node].name]] == 1) return;
-    const std::string stem = graph[node].name.valid() ? graph[graph[node].name] : std::string(info(graph[node].op).name);
+    const NameId old = graph[node].name;
+    if (is_signature(graph[node].op) || (old.valid() && nodes_called[old.index()] == 1)) return;
+    const std::string stem = (old.valid() ? graph[old] : std::string(info(graph[node].op).name)) + ".";
     std::string name;
     do {
-      name = stem + "." + std::to_string(next++);
-    } while (used.count(name) != 0);
-    used[name] = 1;
+      name = stem + std::to_string(next++);
+    } while (graph.find_name(name).valid());
     graph[node].name = graph.intern(name);
   });
 }
@@ -216,6 +215,8 @@ class Differentiation {
       b.name = g_[p.param].name;
       squares.push_back(b.op(Op::SumSq, {p.gradient}, NoAttrs{}, Role::Scalar));
     }
+    if (squares.size() > 0xFFFF)
+      throw Error("differentiate: the gradient norm of " + std::to_string(squares.size()) + " parameters, expected at most 65535");
     b.tags = TagSetId(0u);
     b.name = g_.intern("grad_norm");
     const ValueId squared = squares.size() == 1 ? squares.front() : g_.result(b.node(Op::Sum, squares, SumAttrs{DType::F64}, Role::Scalar));
