@@ -1,14 +1,12 @@
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
-#include <exception>
 #include <limits>
 
 #include "runtime/cpu/kernels/gemm.h"
 #include "runtime/cpu/kernels/kernels.h"
 #include "runtime/cpu/kernels/math.h"
 #include "runtime/cpu/kernels/operands.h"
+#include "runtime/cpu/kernels/team.h"
 
 namespace skirl::cpu {
 namespace {
@@ -39,17 +37,9 @@ void for_each_head(const Sizes& z, int threads, F f) {
     for (std::int64_t i = 0; i < pairs; ++i) f(i / z.m, i % z.m);
     return;
   }
-  std::exception_ptr failed;
-#pragma omp parallel for schedule(static) num_threads(threads)
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    try {
-      f(i / z.m, i % z.m);
-    } catch (...) {
-#pragma omp critical
-      failed = std::current_exception();
-    }
-  }
-  if (failed) std::rethrow_exception(failed);
+  in_parallel(threads, [&](int part) {
+    for (std::int64_t i = pairs * part / threads; i < pairs * (part + 1) / threads; ++i) f(i / z.m, i % z.m);
+  });
 }
 
 template <class T>
