@@ -22,7 +22,7 @@ struct DrawOptions {
   std::string title;
 };
 
-/// Tags by which a graph of more than kFoldAbove nodes is folded: as many as keep the picture below that. Empty for a smaller one.
+/// Tags by which a graph of more than kFoldAbove nodes is folded: as many as keep the picture at 100 or fewer. Empty for a smaller one.
 std::vector<std::string> default_fold(const Graph& graph);
 
 /// Colour: phase. Shape: boxes compute, hexagons change a layout, arrows are transfers. Dashed edges are control edges; thick ones cross to

@@ -329,6 +329,9 @@ Picture arrange(const Graph& graph, const DrawOptions& options) { return Arrange
 
 namespace skirl {
 
+/// Boxes that a person takes in at once.
+constexpr std::size_t kReadable = 100;
+
 std::vector<std::string> default_fold(const Graph& graph) {
   if (graph.node_count() <= kFoldAbove) return {};
   std::vector<std::string> tags;
@@ -337,7 +340,7 @@ std::vector<std::string> default_fold(const Graph& graph) {
   while (tags.size() > 1) {
     DrawOptions options;
     options.fold = tags;
-    if (draw::arrange(graph, options).items.size() <= kFoldAbove) break;
+    if (draw::arrange(graph, options).items.size() <= kReadable) break;
     tags.erase(tags.begin());
   }
   return tags;
