@@ -28,6 +28,7 @@ std::string broken(const Case& c, const Registry& registry, double& worst) {
       if (deviation.max() > kTolerance && complaint.empty()) complaint = where + ": " + deviation.worst;
     };
     ManagerOptions options;
+    options.verify = c.verify;
     options.observer = [&](const PassReport& report) {
       if (report.index == 0 || !complaint.empty()) return;
       Interpreter runner(*report.graph, kSeed);

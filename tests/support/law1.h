@@ -14,6 +14,7 @@ struct Case {
   std::string strategy;  // short form
   OptimizerParams optimizer;
   int steps = 3;
+  bool verify = true;  // after each pass; without it only the values tell
 };
 
 /// Runs law 1: the one-device step against the graph after every pass, and against the lowered plan on the cpu backend. The worst deviation
