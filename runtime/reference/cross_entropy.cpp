@@ -25,7 +25,7 @@ struct Picker {
 
   Picker(const KernelCall& call, const DimFactors& factors, std::int64_t local_size)
       : global_size(1), first(origin_of(call, factors)), size(local_size) {
-    for (const std::uint8_t f : factors) global_size *= call.rule->factors[f].size;
+    for (const std::uint16_t f : factors) global_size *= call.rule->factors[f].size;
   }
   /// Local index, or −1 where another device holds it.
   std::int64_t local(double index) const {

@@ -237,3 +237,14 @@ TEST_CASE("a backward node that is off by a thousandth is noticed") {
   });
   CHECK(gradient_error(step) == Approx(1e-3).epsilon(0.1));
 }
+
+TEST_CASE("where every label is ignored, the loss and all gradients are 0") {
+  const Graph step = derived({"ignored", R"(
+    input %labels "labels" : i64[3] range 1
+    param %x "x" : f64[3,4] normal(1)
+    loss "l" = softmax_xent %x %labels ignore 0)"});
+  const StepResult result = Interpreter(step, 3).run(random_inputs(step, 3, 1), 1);
+  CHECK(result.outputs.at("loss/l").get(0) == 0);
+  const Tensor& gradient = result.outputs.at("gradient/x");
+  for (std::int64_t i = 0; i < gradient.elems(); ++i) CHECK(gradient.get(i) == 0);
+}
