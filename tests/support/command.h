@@ -49,4 +49,4 @@ inline Outcome run_command(const std::string& line) {
 }
 
 /// Runs the command line program as a user does.
-inline Outcome skirl(const std::string& arguments) { return run_command(SKIRL_CLI " " + arguments); }
+inline Outcome cli(const std::string& arguments) { return run_command(SKIRL_CLI " " + arguments); }

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "ir/json.h"
 #include "tests/support/command.h"
@@ -14,7 +15,7 @@ Json json_of(const Outcome& outcome) { return parse_json(outcome.out, "stdout");
 
 /// Bad input: exit status 2, one message that says `what`, and nothing on standard output.
 void check_refused(const std::string& arguments, const std::string& what) {
-  const Outcome outcome = skirl(arguments);
+  const Outcome outcome = cli(arguments);
   CAPTURE(arguments);
   CHECK(outcome.status == 2);
   CHECK(outcome.out.empty());
@@ -26,27 +27,27 @@ void check_refused(const std::string& arguments, const std::string& what) {
 }  // namespace
 
 TEST_CASE("help teaches every command by examples") {
-  CHECK_THAT(skirl("--help").out, Contains("skirl run   --model gpt-tiny"));
+  CHECK_THAT(cli("--help").out, Contains("skirl run   --model gpt-tiny"));
   for (const char* command : {"run", "check", "dot", "plan", "show", "list"}) {
-    const Outcome outcome = skirl(std::string(command) + " --help");
+    const Outcome outcome = cli(std::string(command) + " --help");
     CHECK(outcome.status == 0);
     CHECK_THAT(outcome.out, Contains(std::string("  skirl ") + command + " "));
   }
 }
 
 TEST_CASE("list names everything and says where it comes from") {
-  CHECK_THAT(skirl("list models").out, Contains("gpt-tiny"));
-  CHECK_THAT(skirl("list passes").out, Contains("replicate") && Contains("shard_optimizer"));
-  CHECK_THAT(skirl("list strategies").out, Contains("zero") && Contains("level"));
-  CHECK_THAT(skirl("list schedules").out, Contains("1f1b") && Contains("gpipe"));
-  CHECK_THAT(skirl("list backends").out, Contains("cpu") && Contains("reference"));
-  CHECK_THAT(skirl("list ops").out, Contains("einsum") && Contains("b s h, h f -> b s f   h: sum   linear in each alone: 0, 1"));
-  const Json passes = json_of(skirl("list passes --json -"));
+  CHECK_THAT(cli("list models").out, Contains("gpt-tiny"));
+  CHECK_THAT(cli("list passes").out, Contains("replicate") && Contains("shard_optimizer"));
+  CHECK_THAT(cli("list strategies").out, Contains("zero") && Contains("level"));
+  CHECK_THAT(cli("list schedules").out, Contains("1f1b") && Contains("gpipe"));
+  CHECK_THAT(cli("list backends").out, Contains("cpu") && Contains("reference"));
+  CHECK_THAT(cli("list ops").out, Contains("einsum") && Contains("b s h, h f -> b s f   h: sum   linear in each alone: 0, 1"));
+  const Json passes = json_of(cli("list passes --json -"));
   for (const Json& pass : passes["passes"]) CHECK(pass["from"] == "built-in");
 }
 
 TEST_CASE("run trains and tells each step as JSON") {
-  const Outcome outcome = skirl("run " + kMlp + "--strategy 'pp(2, mb=4) + zero(1, dp=2)' --steps 3 --dtype f64 --json -");
+  const Outcome outcome = cli("run " + kMlp + "--strategy 'pp(2, mb=4) + zero(1, dp=2)' --steps 3 --dtype f64 --json -");
   REQUIRE(outcome.status == 0);
   CHECK_THAT(outcome.err, Contains("step     3"));
   const Json steps = json_of(outcome)["steps"];
@@ -61,9 +62,9 @@ TEST_CASE("run trains and tells each step as JSON") {
 
 TEST_CASE("a strategy changes nothing that run prints but the speed") {
   const std::string common = "run " + kMlp + "--steps 4 --dtype f64 --optimizer sgd --lr 0.1 --clip 0.5 --json - ";
-  const Json one = json_of(skirl(common))["steps"];
+  const Json one = json_of(cli(common))["steps"];
   for (const char* strategy : {"ddp(2)", "zero(3, dp=3)", "pp(2, gpipe, mb=3)"}) {
-    const Json many = json_of(skirl(common + "--strategy '" + strategy + "'"))["steps"];
+    const Json many = json_of(cli(common + "--strategy '" + strategy + "'"))["steps"];
     REQUIRE(many.size() == one.size());
     for (std::size_t i = 0; i < one.size(); ++i) {
       CHECK(many[i]["loss"].get<double>() == Approx(one[i]["loss"].get<double>()).epsilon(1e-12));
@@ -78,18 +79,18 @@ TEST_CASE("run reads text, and the batch does not depend on the strategy") {
   const std::string common =
       "run --model 'gpt-tiny(layers=2,width=8,heads=2,kv_heads=1,head_dim=4)' --batch 4 --seq 16 --dtype f64 --steps 2 --json - --data " +
       folder.path();
-  const Json one = json_of(skirl(common))["steps"];
-  const Json two = json_of(skirl(common + " --strategy 'pp(2, mb=2)'"))["steps"];
+  const Json one = json_of(cli(common))["steps"];
+  const Json two = json_of(cli(common + " --strategy 'pp(2, mb=2)'"))["steps"];
   REQUIRE(one.size() == 2);
   CHECK(two[1]["loss"].get<double>() == Approx(one[1]["loss"].get<double>()).epsilon(1e-12));
   CHECK(one[0]["loss"] != one[1]["loss"]);
 }
 
 TEST_CASE("check prints a line a pass and the deviation of the plan") {
-  const Outcome outcome = skirl("check " + kMlp + "--strategy 'pp(2, 1f1b, mb=4) + zero(1, dp=2)' --steps 3 --clip 1");
+  const Outcome outcome = cli("check " + kMlp + "--strategy 'pp(2, 1f1b, mb=4) + zero(1, dp=2)' --steps 3 --clip 1");
   CHECK(outcome.status == 0);
   for (const char* pass : {"partition", "split", "place", "replicate", "order", "cpu"}) CHECK_THAT(outcome.out, Contains(pass));
-  const Json json = json_of(skirl("check " + kMlp + "--strategy 'ddp(3)' --json -"));
+  const Json json = json_of(cli("check " + kMlp + "--strategy 'ddp(3)' --json -"));
   CHECK(json["worst"].get<double>() <= 1e-10);
   CHECK(json["passes"].size() >= 2);
 }
@@ -97,48 +98,48 @@ TEST_CASE("check prints a line a pass and the deviation of the plan") {
 TEST_CASE("a plan is the same bytes when made twice, and runs like its strategy") {
   const TemporaryFolder folder;
   const std::string strategy = kMlp + "--dtype f64 --strategy 'pp(2, mb=2) + zero(3, dp=2)' ";
-  REQUIRE(skirl("plan " + strategy + "-o " + (folder / "a.plan")).status == 0);
-  REQUIRE(skirl("plan " + strategy + "-o " + (folder / "b.plan")).status == 0);
+  REQUIRE(cli("plan " + strategy + "-o " + (folder / "a.plan")).status == 0);
+  REQUIRE(cli("plan " + strategy + "-o " + (folder / "b.plan")).status == 0);
   CHECK(!contents(folder / "a.plan").empty());
   CHECK(contents(folder / "a.plan") == contents(folder / "b.plan"));
-  const Json from_plan = json_of(skirl("run " + (folder / "a.plan") + " --steps 2 --json -"))["steps"];
-  const Json direct = json_of(skirl("run " + strategy + "--steps 2 --json -"))["steps"];
+  const Json from_plan = json_of(cli("run " + (folder / "a.plan") + " --steps 2 --json -"))["steps"];
+  const Json direct = json_of(cli("run " + strategy + "--steps 2 --json -"))["steps"];
   REQUIRE(from_plan.size() == 2);
   CHECK(from_plan[1]["loss"] == direct[1]["loss"]);
-  CHECK_THAT(skirl("show " + (folder / "a.plan")).out, Contains("mlp(4,8)") && Contains("zero(3, dp=2)"));
-  CHECK(json_of(skirl("show " + (folder / "a.plan") + " --memory --json -"))["devices"].size() == 4);
+  CHECK_THAT(cli("show " + (folder / "a.plan")).out, Contains("mlp(4,8)") && Contains("zero(3, dp=2)"));
+  CHECK(json_of(cli("show " + (folder / "a.plan") + " --memory --json -"))["devices"].size() == 4);
 }
 
 TEST_CASE("show --directives prints a strategy file that stands for the same step") {
   const TemporaryFolder folder;
   const std::string command = "show " + kMlp + "--directives --strategy ";
-  const Outcome first = skirl(command + "'zero(2, dp=2) + pp(2, mb=4)'");
+  const Outcome first = cli(command + "'zero(2, dp=2) + pp(2, mb=4)'");
   REQUIRE(first.status == 0);
   folder.write("s.json", first.out);
-  CHECK(skirl(command + (folder / "s.json")).out == first.out);
+  CHECK(cli(command + (folder / "s.json")).out == first.out);
   CHECK_THAT(first.out, Contains("\"shard_grads\""));
 }
 
 TEST_CASE("show --layouts tells how parameters and states lie") {
-  const Outcome outcome = skirl("show " + kMlp + "--strategy 'zero(3, dp=2)' --layouts");
+  const Outcome outcome = cli("show " + kMlp + "--strategy 'zero(3, dp=2)' --layouts");
   CHECK(outcome.status == 0);
   CHECK_THAT(outcome.out, Contains("[dp") && Contains("param") && Contains("gradient") && Contains("state"));
 }
 
 TEST_CASE("dot draws the graph of any pass") {
   const TemporaryFolder folder;
-  CHECK_THAT(skirl("dot " + kMlp + "--after start").out, Contains("digraph"));
-  REQUIRE(skirl("dot " + kMlp + "--strategy 'ddp(2)' -o " + (folder / "g.svg")).status == 0);
+  CHECK_THAT(cli("dot " + kMlp + "--after start").out, Contains("digraph"));
+  REQUIRE(cli("dot " + kMlp + "--strategy 'ddp(2)' -o " + (folder / "g.svg")).status == 0);
   CHECK_THAT(contents(folder / "g.svg"), Contains("<svg"));
-  const std::string all = skirl("dot " + kMlp + "--strategy 'pp(2, mb=2)' --no-fold").out;
-  const std::string some = skirl("dot " + kMlp + "--strategy 'pp(2, mb=2)' --no-fold --filter '{\"MB\": 0, \"PASS\": \"F\"}'").out;
+  const std::string all = cli("dot " + kMlp + "--strategy 'pp(2, mb=2)' --no-fold").out;
+  const std::string some = cli("dot " + kMlp + "--strategy 'pp(2, mb=2)' --no-fold --filter '{\"MB\": 0, \"PASS\": \"F\"}'").out;
   CHECK(some.size() < all.size() / 2);
-  CHECK(skirl("dot " + kMlp + "--strategy 'pp(2, mb=2)' --fold LAYER").out.size() < all.size());
+  CHECK(cli("dot " + kMlp + "--strategy 'pp(2, mb=2)' --fold LAYER").out.size() < all.size());
 }
 
 TEST_CASE("dumps and --stop-after show the way of a graph") {
   const TemporaryFolder folder;
-  REQUIRE(skirl("run " + kMlp + "--strategy 'pp(2, mb=2)' --backend reference --stop-after 2 --dump " + (folder / "d")).status == 0);
+  REQUIRE(cli("run " + kMlp + "--strategy 'pp(2, mb=2)' --backend reference --stop-after 2 --dump " + (folder / "d")).status == 0);
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder / "d")) files += entry.is_regular_file();
   CHECK(files == 3);
@@ -207,7 +208,7 @@ TEST_CASE("a plan that cannot be is refused") {
   check_refused("run " + (folder / "none.plan"), "none.plan");
   check_refused("run " + folder.write("empty.plan", ""), "is empty");
   check_refused("run " + folder.write("bad.plan", "hello\n"), "bad.plan");
-  REQUIRE(skirl("plan " + kMlp + "-o " + (folder / "a.plan")).status == 0);
+  REQUIRE(cli("plan " + kMlp + "-o " + (folder / "a.plan")).status == 0);
   const std::string text = contents(folder / "a.plan");
   check_refused("run " + folder.write("half.plan", text.substr(0, text.size() / 2)), "half.plan");
   check_refused("run " + (folder / "a.plan") + " --strategy 'ddp(2)'", "not both");

@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
 
 #include "ir/json.h"
 #include "tests/support/command.h"
@@ -13,10 +14,10 @@ std::string plugin(const std::string& name) { return std::string(SKIRL_TEST_PLUG
 /// `skirl check` of a strategy with one broken pass at its end.
 Outcome check_broken(const std::string& model, const std::string& strategy, const std::string& pass) {
   const TemporaryFolder folder;
-  const Outcome directives = skirl("show " + model + " --strategy '" + strategy + "' --directives --json - 2>/dev/null");
+  const Outcome directives = cli("show " + model + " --strategy '" + strategy + "' --directives --json - 2>/dev/null");
   Json file = parse_json(directives.out, "stdout");
   file["directives"].push_back({{"op", pass}});
-  return skirl("check " + model + " --steps 2 --plugin " + plugin("broken_passes") + " --strategy " + folder.write("s.json", file.dump()));
+  return cli("check " + model + " --steps 2 --plugin " + plugin("broken_passes") + " --strategy " + folder.write("s.json", file.dump()));
 }
 
 void check_named(const Outcome& outcome, const std::string& pass) {
@@ -43,13 +44,13 @@ TEST_CASE("a reduction that is dropped is caught by verify alone") {
 }
 
 TEST_CASE("the same strategies without the broken pass hold") {
-  CHECK(skirl("check " + kMlp + " --clip 0.01 --strategy 'ddp(2)' --steps 2").status == 0);
-  CHECK(skirl("check " + kDropout + " --strategy 'pp(2, mb=2)' --steps 2").status == 0);
+  CHECK(cli("check " + kMlp + " --clip 0.01 --strategy 'ddp(2)' --steps 2").status == 0);
+  CHECK(cli("check " + kDropout + " --strategy 'pp(2, mb=2)' --steps 2").status == 0);
 }
 
 TEST_CASE("a plugin that does not fit is refused with file and reason") {
   const auto refused = [](const std::string& name, const std::string& reason) {
-    const Outcome outcome = skirl("list passes --plugin " + plugin(name));
+    const Outcome outcome = cli("list passes --plugin " + plugin(name));
     CHECK(outcome.status == 2);
     CHECK_THAT(outcome.err, Contains(name) && Contains(reason));
   };
