@@ -44,6 +44,14 @@ Compiled compiled(const std::string& model, const std::string& strategy, const O
   return {std::move(step), std::move(placed)};
 }
 
+Graph after(const PassInfo& pass, const Graph& graph, const std::string& params) {
+  Directive directive;
+  directive.op = pass.name;
+  directive.params = parse_json(params, "s.json");
+  return pass.run(graph, directive);
+}
+Graph after(const PassInfo& pass, const std::string& graph, const std::string& params) { return after(pass, parse(graph), params); }
+
 std::string broken(const std::string& model, const std::string& strategy, const OptimizerParams& optimizer, int steps) {
   const Registry registry;
   double worst = 0;

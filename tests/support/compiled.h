@@ -33,6 +33,10 @@ struct Compiled {
 };
 Compiled compiled(const std::string& model, const std::string& strategy, const OptimizerParams& optimizer);
 
+/// One pass on a graph given as text, with its parameters as JSON.
+Graph after(const PassInfo& pass, const Graph& graph, const std::string& params);
+Graph after(const PassInfo& pass, const std::string& graph, const std::string& params);
+
 /// What law 1 finds wrong, after every pass and for the plan on cpu; empty if nothing.
 std::string broken(const std::string& model, const std::string& strategy, const OptimizerParams& optimizer = adam(), int steps = 3);
 
