@@ -20,7 +20,7 @@ static Graph reverse_sums(Graph graph, const Directive&) {
   return graph;
 }
 
-static std::vector<Directive> upside_down(const StrategyArgs& args, const GraphSignature&, const std::map<std::string, std::int64_t>&) {
+static std::vector<Directive> upside_down(const StrategyArgs& args, const StrategyContext&) {
   const std::int64_t ranks = args.at("ranks").get<std::int64_t>();
   std::vector<Directive> list = {{"partition", {{"stages", ranks}}}, {"split", {{"num_microbatches", ranks}}}};
   for (std::int64_t i = 0; i < ranks; ++i) list.push_back({"place", {{"filter", {{"PP", i}}}, {"devices", {ranks - 1 - i}}}});
