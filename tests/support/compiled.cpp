@@ -1,7 +1,10 @@
 #include "tests/support/compiled.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "ir/text.h"
 #include "passes/manager.h"
@@ -9,6 +12,21 @@
 #include "tests/support/law1.h"
 
 namespace skirl::test {
+namespace {
+
+/// A folder of this process that goes when it ends.
+struct TemporaryFolder {
+  std::filesystem::path path = std::filesystem::temp_directory_path() / ("skirl_test_" + std::to_string(::getpid()));
+  TemporaryFolder() { std::filesystem::create_directories(path); }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+};
+
+}  // namespace
 
 std::string number(std::int64_t n) { return std::to_string(n); }
 
@@ -30,9 +48,9 @@ OptimizerParams sgd(std::optional<double> clip) { return {.optimizer = "sgd", .l
 OptimizerParams gradients_only() { return {.optimizer = "none"}; }
 
 std::string strategy_file(const std::string& directives) {
+  static TemporaryFolder folder;
   static int made = 0;
-  const std::string name = "skirl_" + number(static_cast<std::int64_t>(std::hash<std::string>()(directives) >> 1)) + "_" + number(made++);
-  const std::filesystem::path path = std::filesystem::temp_directory_path() / (name + ".json");
+  const std::filesystem::path path = folder.path / (number(made++) + ".json");
   std::ofstream(path) << "{\"directives\": [" << directives << "]}";
   return path.string();
 }
