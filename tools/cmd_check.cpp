@@ -113,6 +113,7 @@ Line plan_line(const Options& options, const Session& session, const Graph& grap
 int cmd_check(const Options& options, Console& console) {
   const Session session(options);
   backend_named(options.backend);  // refused before anything runs
+  if (options.backend == "null") throw Error("check --backend null: it computes no tensors, so there is nothing to compare");
   const Graph step = session.one_device_step();
   const std::vector<Directive> directives = session.directives(step);
   const Feed feed(options, step);

@@ -2,6 +2,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "ir/error.h"
 #include "passes/filter.h"
@@ -32,6 +33,17 @@ Graph wanted_graph(const Options& options, const Session& session) {
   return std::move(*wanted);
 }
 
+/// Throws Error for a tag that no node has.
+void check_tags(const Graph& graph, const std::vector<std::string>& tags) {
+  std::set<std::string> known{"PASS"};
+  graph.for_each_node([&](NodeId node) {
+    for (const Tag& tag : graph[graph[node].tags].tags) known.insert(graph[tag.name]);
+  });
+  for (const std::string& tag : tags)
+    if (known.count(tag) == 0)
+      throw Error("--fold: no node has the tag '" + tag.substr(0, 64) + "'; known: " + nearest_first(tag, {known.begin(), known.end()}));
+}
+
 }  // namespace
 
 int cmd_dot(const Options& options, Console& console) {
@@ -45,6 +57,7 @@ int cmd_dot(const Options& options, Console& console) {
 
   const Session session(options);
   const Graph graph = wanted_graph(options, session);
+  check_tags(graph, options.fold);
   DrawOptions draw;
   draw.title = options.model + (options.strategy.empty() ? "" : ", " + options.strategy);
   draw.fold = options.fold;

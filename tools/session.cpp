@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <thread>
 
 #include "ir/error.h"
@@ -59,11 +60,11 @@ Graph Session::rewritten(Graph step, std::span<const Directive> directives, cons
 }
 
 Plan Session::lowered(Graph rewritten) const {
-  std::size_t devices = 1;
+  std::set<DeviceId> devices;
   for (std::size_t m = 1; m < rewritten.mesh_count(); ++m)
-    for (const DeviceId device : rewritten[MeshId(m)].devices) devices = std::max(devices, std::size_t{device} + 1);
+    devices.insert(rewritten[MeshId(m)].devices.begin(), rewritten[MeshId(m)].devices.end());
   LowerParams params;
-  params.threads_per_kernel = std::max(1, static_cast<int>(std::thread::hardware_concurrency() / devices));
+  params.threads_per_kernel = std::max(1, static_cast<int>(std::thread::hardware_concurrency() / std::max<std::size_t>(1, devices.size())));
   params.model = options_.model;
   params.strategy = options_.strategy;
   return lower(std::move(rewritten), params);

@@ -162,6 +162,10 @@ TEST_CASE("what the command line cannot mean is refused") {
   check_refused("run " + kMlp + "--set Q=3", "Q");
   check_refused("run " + kMlp + "--stop-after 9", "--stop-after is 9");
   check_refused("show " + kMlp + "--layouts --memory", "one of");
+  check_refused("dot " + kMlp + "--fold LAYRE", "no node has the tag 'LAYRE'; known: LAYER");
+  check_refused("dot " + kMlp + "--filter '{\"PASS\": \"Q\"}'", "unknown PASS 'Q'");
+  check_refused("dot " + kMlp + "--after splitt", "no pass 'splitt' ran; those that did: start");
+  check_refused("check " + kMlp + "--backend null", "nothing to compare");
 }
 
 TEST_CASE("a strategy that cannot be is refused") {
