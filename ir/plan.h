@@ -16,10 +16,10 @@ struct PlanBuffer {
   std::int64_t size_bytes = 0;
 };
 
-/// One node as one device runs it. `refs` of the program hold, from `first_ref` on: its operands, then its results. A send has its operands only
-/// (its result is what it sent) and a recv its results only; an Output has its operand and where the value leaves: for a parameter or state the
-/// buffer that it entered by, so steps chain; for the rest mostly the operand's own buffer, which then nothing overwrites in this step.
-/// Input, Param, State, view, join and fence have no instruction: they are buffers, other names of buffers, or waits.
+/// One node as one device runs it. `refs` of the program hold, from `first_ref` on: its operands, then its results. A send has its operands
+/// only (its result is what it sent) and a recv its results only; an Output has its operand and where the value leaves: for a parameter or
+/// state the buffer that it entered by, so steps chain; for the rest mostly the operand's own buffer, which then nothing overwrites in this
+/// step. Input, Param, State, view, join and fence have no instruction: they are buffers, other names of buffers, or waits.
 struct Instruction {
   NodeId node;
   StreamId stream = 0;
@@ -35,7 +35,7 @@ struct DeviceProgram {
   std::int64_t arena_bytes = 0;
   std::vector<PlanBuffer> buffers;
   std::vector<Instruction> instructions;
-  std::vector<std::uint32_t> refs;   // indices into buffers
+  std::vector<std::uint32_t> refs;  // indices into buffers
   std::vector<std::uint32_t> waits;
   std::vector<std::pair<NodeId, std::uint32_t>> entries;  // Input, Param, State node → its buffer
 };
@@ -46,7 +46,7 @@ struct Plan {
   Graph graph;
   std::vector<DeviceProgram> devices;  // sorted by device
   int threads_per_kernel = 1;
-  std::string model;     // as the user gave them, for messages; may be empty
+  std::string model;  // as the user gave them, for messages; may be empty
   std::string strategy;
 };
 
@@ -54,6 +54,11 @@ struct Plan {
 Graph compact(const Graph& graph);
 /// The same in an order of the caller's: every live node once, operands and control predecessors first.
 Graph compact(const Graph& graph, std::span<const NodeId> order);
+
+/// What is wrong with the buffers of a program, empty if nothing: going through the instructions in their order, each operand must still
+/// lie in the buffer that it was written to (by its producer or as it entered), and nothing that enters or leaves the step may be
+/// overwritten. Names device, instruction and buffer.
+std::string data_fault(const Graph& graph, const DeviceProgram& program);
 
 /// The plan as text: the graph's text, then each program; `parse_plan` reads exactly this. Byte-identical for equal plans.
 std::string print(const Plan& plan);

@@ -308,6 +308,8 @@ Plan parse_plan(std::string_view text, std::string_view file) {
                 std::string(file) + (breaches.size() > 1 ? ", first of " + std::to_string(breaches.size()) + " breaches" : ""));
   const std::uint32_t line = begin.line + static_cast<std::uint32_t>(std::count(graph.begin(), graph.end(), '\n')) + 1;
   PlanReader(plan, text.substr(end + kPrograms.size()), file, line).run();
+  for (const DeviceProgram& program : plan.devices)
+    if (const std::string fault = data_fault(plan.graph, program); !fault.empty()) throw Error(fault, std::string(file));
   return plan;
 }
 

@@ -166,8 +166,8 @@ PassInfo partition_pass() {
           "gives layers a stage tag, by count or by an explicit list",
           {{"tag", "word", "\"LAYER\"", "what numbers the layers"},
            {"into", "word", "\"PP\"", "the stage tag"},
-           {"stages", "count", "", "how many stages (or give sizes)"},
-           {"sizes", "list of counts", "", "layers of each stage"}},
+           {"stages", "count", "as many as sizes", "how many stages"},
+           {"sizes", "list of counts", "equal", "layers of each stage"}},
           kRankPartition,
           [](Graph graph, const Directive& d) {
             const JsonView json(d.params, d.file, d.pointer);
@@ -175,6 +175,8 @@ PassInfo partition_pass() {
             PartitionParams params;
             if (json.has("tag")) params.tag = json.at("tag").string();
             if (json.has("into")) params.into = json.at("into").string();
+            if (params.into == "PASS") json.at("into").fail("into is \"PASS\", which filters read as the phase", "use \"PP\"");
+            if (params.into == params.tag) json.fail("into and tag are both \"" + params.tag + "\": the stages would overwrite the layers");
             if (json.has("sizes")) {
               const JsonView sizes = json.at("sizes");
               for (std::size_t i = 0; i < sizes.size(); ++i) params.sizes.push_back(sizes.at(i).count());

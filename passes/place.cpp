@@ -265,13 +265,17 @@ PassInfo place_pass() {
             json.only_keys({"filter", "device", "devices", "axes", "stream"});
             PlaceParams params;
             if (json.has("filter")) params.filter = parse_filter(json.at("filter"));
+            if (json.has("device") && json.has("devices")) json.fail("device and devices are both given, expected one of them");
             const JsonView devices = json.at(json.has("device") ? "device" : "devices");
             if (devices.size() == 0) devices.fail("devices is empty, expected at least one device");
             for (std::size_t i = 0; i < devices.size(); ++i)
               params.devices.push_back(static_cast<DeviceId>(devices.at(i).integer(0, 1 << 24)));
             if (json.has("axes"))
               for (const std::string& axis : json.at("axes").keys()) params.axes.emplace_back(axis, json.at("axes").at(axis).count());
+            if (json.has("axes") && params.axes.empty())
+              json.at("axes").fail("axes is empty, expected a name and a size such as {\"dp\": 2}");
             if (json.has("stream")) params.stream = json.at("stream").string();
+            if (params.stream.empty()) json.at("stream").fail("stream is empty, expected a name");
             return place(std::move(graph), params);
           }};
 }

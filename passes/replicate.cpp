@@ -209,6 +209,16 @@ Graph replicate(Graph graph, const ReplicateParams& params) {
   };
   along.update = [&](NodeId node) { return stored(graph.operand(node, 0), states_too); };
   along.reduce_before_sum = grads_too;
+  for (std::size_t i = 0; i < along.region.size(); ++i) {
+    if (!along.region[i]) continue;
+    graph.for_each_result(NodeId(i), [&](ValueId value) {
+      const Layout& layout = graph.layout(value);
+      const std::uint8_t on = static_cast<std::uint8_t>(axis_on(graph, layout.mesh, axis));
+      if (layout.dim_cut_by(on) >= 0 || layout.partial_over(on))
+        throw Error("replicate: axis '" + params.axis + "' cuts " + describe(graph, NodeId(i)) + " already", "",
+                    "let each node match one replicate directive for an axis");
+    });
+  }
   const Propagation plan = propagate(graph, rules, along);
   const std::size_t changed = Relayout(graph, plan, axis, params).run();
   if (changed == 0 && degree > 1)

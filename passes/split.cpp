@@ -318,6 +318,7 @@ PassInfo split_pass() {
             if (json.has("filter")) params.filter = parse_filter(json.at("filter"));
             if (json.has("dim_name")) params.dim_name = json.at("dim_name").string();
             if (params.dim_name.empty()) json.at("dim_name").fail("dim_name is empty, expected the name of a tag such as \"MB\"");
+            if (params.dim_name == "PASS") json.at("dim_name").fail("dim_name is \"PASS\", which filters read as the phase", "use \"MB\"");
             params.num_microbatches = json.at("num_microbatches").count();
             return split(std::move(graph), params);
           }};

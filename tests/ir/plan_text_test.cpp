@@ -104,3 +104,9 @@ TEST_CASE("a damaged plan is refused with file and line") {
   CHECK(refusal("run 2 p2p 1 after 0\n", "") == "device 3 does not run %2 = send (F) at p.plan:20");
   CHECK(refusal("run 3 p2p 0\n", "jump\n") == "found 'jump', expected 'device', 'buffer', 'entry' or 'run' at p.plan:23");
 }
+
+TEST_CASE("a plan whose buffers do not hold what is read is refused") {
+  CHECK(refusal("run 1 compute 0 1", "run 1 compute 1 1") ==
+        "device 3: %1 = tanh (F) uses buffer 1, which does not hold operand 0 at p.plan");
+  CHECK(refusal("buffer 64 32", "buffer 0 32") == "device 3: %1 = tanh (F) uses buffer 0, whose bytes another buffer has taken at p.plan");
+}

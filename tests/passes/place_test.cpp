@@ -88,6 +88,9 @@ TEST_CASE("a parameter whose readers have unlike meshes lives on the first, and 
 TEST_CASE("place refuses devices that do not fit, and nodes that are placed already") {
   CHECK_ERROR(place(kTwo, R"({"devices": [0, 1, 0]})"), "device 0 is listed twice in a mesh");
   CHECK_ERROR(place(kTwo, R"({"devices": [0, 1, 2], "axes": {"dp": 2}})"), "a mesh of axes {dp:2} needs 2 devices, got 3");
+  CHECK_ERROR(place(kTwo, R"({"device": [0], "devices": [1]})"), "device and devices are both given, expected one of them");
+  CHECK_ERROR(place(kTwo, R"({"devices": [0], "axes": {}})"), "axes is empty, expected a name and a size such as {\"dp\": 2}");
+  CHECK_ERROR(place(kTwo, R"({"devices": [0], "stream": ""})"), "stream is empty, expected a name");
   CHECK_ERROR(place(kTwo, R"({"devices": []})"), "devices is empty, expected at least one device");
   CHECK_ERROR(place(kTwo, R"({"devices": [-1]})"), "found -1, expected a whole number from 0 to 16777216");
   CHECK_ERROR(place(kTwo, R"({"devices": [0], "filter": {"PP": 2}})"), "place: the filter {\"PP\":2} matches no forward or backward node");

@@ -102,3 +102,8 @@ TEST_CASE("replicate refuses an axis that is not there, and what is not placed o
   CHECK_ERROR(after(replicate_pass(), placed("0, 1", "{\"dp\": 2}", whole), "{}"),
               "replicate: nothing can be cut over axis 'dp': no input of the region has a batch dimension");
 }
+
+TEST_CASE("replicate refuses an axis that cuts the region already") {
+  const Graph once = replicate("{}");
+  CHECK_ERROR(after(replicate_pass(), once, "{}"), "replicate: axis 'dp' cuts %2 = mul \"mul.0\" (F LAYER=0) already");
+}

@@ -38,6 +38,8 @@ std::string broken(const Case& c, const Registry& registry, double& worst) {
     Graph graph = run_passes(one_device, directives, registry.passes(), options);
     if (!complaint.empty()) return complaint;
     const Plan plan = lower(std::move(graph), {});
+    for (const DeviceProgram& program : plan.devices)
+      if (const std::string fault = data_fault(plan.graph, program); !fault.empty()) return "the plan: " + fault;
     deviates(*backend_named("cpu").make(plan, kSeed), "the plan on cpu");
   } catch (const std::exception& error) {
     return error.what();
