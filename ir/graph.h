@@ -161,12 +161,12 @@ class Graph {
   }
   template <class F>
   void for_each_operand(NodeId node, F&& f) const {
-    const Node& n = nodes_[node.index()];
+    const Node n = nodes_[node.index()];  // a copy: f may add nodes
     for (std::size_t i = 0; i < n.operand_count; ++i) f(uses_[n.first_operand + i].value, i);
   }
   template <class F>
   void for_each_result(NodeId node, F&& f) const {
-    const Node& n = nodes_[node.index()];
+    const Node n = nodes_[node.index()];  // a copy: f may add nodes
     for (std::size_t i = 0; i < n.result_count; ++i) f(ValueId(n.first_result + static_cast<std::uint32_t>(i)));
   }
   template <class F>
