@@ -1,16 +1,13 @@
 #include "ir/json.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <unordered_set>
 
 #include "ir/error.h"
+#include "ir/read_file.h"
 
 namespace skirl {
 namespace {
@@ -90,6 +87,10 @@ class Reader final : public nlohmann::json_sax<Json> {
   Json read() {
     const char* begin = text_.data();
     const char* end = begin + text_.size();
+    if (const std::size_t nul = text_.find('\0'); nul != std::string_view::npos) {  // the parser would take it for the end
+      reached_ = begin + nul + 1;
+      throw Error("malformed JSON: a NUL byte", here());
+    }
     Json::sax_parse(Cursor(begin, &reached_), Cursor(end, &reached_), this);
     return std::move(document_);
   }
@@ -198,16 +199,7 @@ class Reader final : public nlohmann::json_sax<Json> {
 
 Json parse_json(std::string_view text, std::string_view file) { return Reader(text, file).read(); }
 
-Json read_json_file(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  // An empty file sets failbit on `text`; a directory opens and then fails to read.
-  if (!in.is_open() || in.bad() || (text.fail() && errno == EISDIR))
-    throw Error("cannot read the file " + path + ": " + std::strerror(errno));
-  return parse_json(text.str(), path);
-}
+Json read_json_file(const std::string& path) { return parse_json(read_file(path, "the file"), path); }
 
 std::string JsonView::where() const { return place(file_, pointer_); }
 

@@ -1,14 +1,11 @@
 #include "models/model.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "ir/error.h"
+#include "ir/read_file.h"
 #include "ir/text.h"
 #include "models/builtin.h"
 
@@ -163,13 +160,9 @@ GptParams gpt_small() {
 }
 
 std::string read_text(const std::string& path) {
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in.is_open() || in.bad() || errno == EISDIR) throw Error("cannot read the model file " + path + ": " + std::strerror(errno));
-  if (text.str().empty()) throw Error("the model file " + path + " is empty");
-  return text.str();
+  std::string text = read_file(path, "the model file");
+  if (text.empty()) throw Error("the model file " + path + " is empty");
+  return text;
 }
 
 /// Puts `dtype` in the place of f32, and derives the types of all results anew.

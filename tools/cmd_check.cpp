@@ -120,6 +120,7 @@ int cmd_check(const Options& options, Console& console) {
   const std::vector<Station> list = stations(session, step, directives);
   const Law1 law(
       step, [&](std::int64_t s) { return feed.inputs(s); }, static_cast<int>(options.steps), options.seed);
+  law.check_finite();
 
   Report report{console, law1_tolerance(options.dtype)};
   print_head(console.text());

@@ -69,6 +69,11 @@ int train(const Options& options, Console& console, const Graph& graph, StepRunn
   const Feed feed(options, graph);
   const char* unit = reads_text(graph) ? "tokens" : "samples";
   Json steps = Json::array();
+  const auto write_steps = [&] {
+    Json document;
+    document["steps"] = steps;
+    console.write_json(document);
+  };
   for (std::int64_t step = 1; step <= options.steps; ++step) {
     const TensorMap inputs = feed.inputs(step);
     const auto start = std::chrono::steady_clock::now();
@@ -84,13 +89,14 @@ int train(const Options& options, Console& console, const Graph& graph, StepRunn
       console.text() << to_text(line, unit) << std::endl;
     else
       console.progress(to_text(line, unit));
-    if (!std::isfinite(line.loss)) throw RunError("step " + std::to_string(step) + ": the loss is not a finite number");
+    if (!std::isfinite(line.loss)) {
+      write_steps();
+      throw RunError("step " + std::to_string(step) + ": the loss is not a finite number");
+    }
   }
   if (steps.empty())
     console.text() << options.steps << " steps went through backend " << options.backend << ", which computes no tensors\n";
-  Json document;
-  document["steps"] = std::move(steps);
-  console.write_json(document);
+  write_steps();
   return 0;
 }
 
@@ -99,8 +105,6 @@ int train(const Options& options, Console& console, const Graph& graph, StepRunn
 int cmd_run(const Options& options, Console& console) {
   const Session session(options);
   if (!options.plan.empty()) {
-    if (!options.model.empty() || !options.strategy.empty())
-      throw Error("run takes a plan (" + options.plan + ") or --model and --strategy, not both");
     const Plan plan = session.saved_plan();
     return train(options, console, plan.graph, *backend_named(options.backend).make(plan, options.seed));
   }

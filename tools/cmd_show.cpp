@@ -100,8 +100,6 @@ int cmd_show(const Options& options, Console& console) {
   const Session session(options);
   std::ostream& out = console.text();
   if (!options.plan.empty()) {
-    if (!options.model.empty() || !options.strategy.empty())
-      throw Error("show takes a plan (" + options.plan + ") or --model and --strategy, not both");
     if (options.directives) throw Error("show --directives takes --model and --strategy: a plan holds no directives");
     const Plan plan = session.saved_plan();
     console.write_json(options.layouts ? show_layouts(plan.graph, out) : options.memory ? show_memory(plan, out) : show_summary(plan, out));

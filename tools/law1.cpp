@@ -1,5 +1,8 @@
 #include "tools/law1.h"
 
+#include <cmath>
+
+#include "ir/error.h"
 #include "runtime/reference/interpreter.h"
 
 namespace skirl {
@@ -24,6 +27,18 @@ Law1::Law1(const Graph& one_device, const Inputs& inputs, int steps, std::uint64
     inputs_.push_back(inputs(step));
     expected_.push_back(interpreter.run(inputs_.back(), step));
   }
+}
+
+void Law1::check_finite() const {
+  for (std::size_t step = 0; step < expected_.size(); ++step)
+    for (const bool losses : {true, false})  // a loss first: the rest follows from it
+      for (const auto& [name, tensor] : expected_[step].outputs) {
+        const bool is_loss = name.rfind("loss/", 0) == 0;
+        if (is_loss != losses) continue;
+        for (std::int64_t i = 0; i < tensor.elems(); ++i)
+          if (!std::isfinite(tensor.get(i)))
+            throw RunError("step " + std::to_string(step + 1) + ": " + (is_loss ? "the loss" : name) + " is not a finite number");
+      }
 }
 
 Deviation Law1::of(StepRunner& runner) const {

@@ -16,6 +16,8 @@ class Law1 {
   using Inputs = std::function<TensorMap(std::int64_t step)>;
   Law1(const Graph& one_device, const Inputs& inputs, int steps, std::uint64_t seed);
 
+  /// Throws RunError if what one device computes is not finite: nothing agrees with that.
+  void check_finite() const;
   /// How far what `runner` computes is from what one device does, over all steps. Safe to call from several threads at once, as is the
   /// next.
   Deviation of(StepRunner& runner) const;

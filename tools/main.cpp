@@ -20,6 +20,13 @@ int run_command(const Options& options) {
   return cmd_list(options, console);
 }
 
+int run_program(int argc, char** argv) {
+  const std::optional<Options> options = parse_command_line(argc, argv);
+  const int status = options ? run_command(*options) : 0;
+  if (!std::cout.flush()) throw Error("cannot write standard output");
+  return status;
+}
+
 int fail(int status, const std::string& message) {
   std::cout << std::flush;
   std::cerr << "skirl: " << message << "\n";
@@ -32,8 +39,7 @@ int fail(int status, const std::string& message) {
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);
   try {
-    const std::optional<skirl::Options> options = skirl::parse_command_line(argc, argv);
-    return options ? skirl::run_command(*options) : 0;
+    return skirl::run_program(argc, argv);
   } catch (const skirl::Error& error) {
     return skirl::fail(2, error.what());
   } catch (const skirl::RunError& error) {

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 
 #include "ir/error.h"
@@ -151,6 +152,51 @@ struct Flags {
   bool dtype_given = false;
 };
 
+void check_command(const CLI::App& app, const std::string& name) {
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == name) return;
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  throw Error("there is no command '" + name.substr(0, 64) + "'; known: " + known);
+}
+
+void check_no_empty_values(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty()) throw Error(option->get_name() + " is empty");
+}
+
+bool is_given(const CLI::App& command, const std::string& flag) {
+  const CLI::Option* option = command.get_option_no_throw(flag);
+  return option != nullptr && option->count() > 0;
+}
+
+/// A saved plan holds the model, the optimizer and the strategy.
+void check_plan_alone(const CLI::App& command, const std::string& plan) {
+  for (const char* flag : {"--model", "--set", "--batch", "--seq", "--dtype", "--optimizer", "--lr", "--momentum", "--weight-decay",
+                           "--clip", "--strategy", "--dump", "--stop-after"})
+    if (is_given(command, flag))
+      throw Error(command.get_name() + " takes a plan (" + plan + ") or " + flag + ", not both: the plan has settled that");
+}
+
+bool is_one_file(const std::string& a, const std::string& b) {
+  std::error_code failed;
+  const auto canonical = [&](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), failed);
+  };
+  return a == b || canonical(a) == canonical(b);
+}
+
+/// What no single flag can know.
+void check_together(const CLI::App& command, const Options& o) {
+  if (!o.plan.empty()) check_plan_alone(command, o.plan);
+  if (is_given(command, "--momentum") && o.optimizer.optimizer != "sgd")
+    throw Error("--momentum is of sgd, but --optimizer is " + o.optimizer.optimizer);
+  if (o.output == "-") throw Error("-o is '-', expected the name of a file");
+  if (!o.output.empty() && !o.json.empty() && is_one_file(o.output, o.json)) throw Error("-o and --json name the same file " + o.json);
+}
+
 }  // namespace
 
 std::optional<Options> parse_command_line(int argc, char** argv) {
@@ -207,6 +253,7 @@ std::optional<Options> parse_command_line(int argc, char** argv) {
   list.add_option("--plugin", options.plugins, "load a shared library first")->type_name("LIB.so")->allow_extra_args(false);
   flags.json(list);
 
+  if (argc > 1 && argv[1][0] != '-') check_command(app, argv[1]);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -219,7 +266,10 @@ std::optional<Options> parse_command_line(int argc, char** argv) {
     const std::string command = app.get_subcommands().empty() ? "" : " " + app.get_subcommands().front()->get_name();
     throw Error(error.what(), "", "skirl" + command + " --help");
   }
-  options.command = app.get_subcommands().front()->get_name();
+  const CLI::App& command = *app.get_subcommands().front();
+  options.command = command.get_name();
+  check_no_empty_values(command);
+  check_together(command, options);
   if (options.command == "check" && !flags.dtype_given) options.dtype = DType::F64;
   return options;
 }

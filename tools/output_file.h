@@ -1,11 +1,13 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
 namespace skirl {
 
-/// A file that is written whole or not at all: text goes to a file beside it, which takes its name at the end.
+/// A file that is written whole or not at all: text goes to a file beside it, which takes its name and its permissions at the end. A link
+/// stays and leads to the new text; a device or a pipe is written straight into.
 class OutputFile {
  public:
   /// Throws Error if nothing can be written there.
@@ -24,6 +26,7 @@ class OutputFile {
 
  private:
   std::string path_;
+  std::filesystem::path target_;  // path_ without links; empty: written straight into
   std::string temporary_;
 };
 

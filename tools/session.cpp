@@ -1,15 +1,11 @@
 #include "tools/session.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <set>
 #include <thread>
 
 #include "ir/error.h"
+#include "ir/read_file.h"
 #include "ir/signature.h"
 #include "models/model.h"
 #include "passes/lower.h"
@@ -17,17 +13,6 @@
 #include "tools/plugin_loader.h"
 
 namespace skirl {
-
-std::string read_file(const std::string& path, const std::string& what) {
-  std::error_code failed;
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  if (!in.is_open()) throw Error("cannot read " + what + " " + path + ": " + std::strerror(errno));
-  if (std::filesystem::is_directory(path, failed)) throw Error("cannot read " + what + " " + path + ": it is a folder");
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (in.bad()) throw Error("cannot read " + what + " " + path + ": " + std::strerror(errno));
-  return text;
-}
 
 Session::Session(const Options& options) : options_(options) {
   for (const std::string& path : options.plugins) plugins_.push_back(load_plugin(path, registry_));
@@ -88,7 +73,7 @@ Feed::Feed(const Options& options, const Graph& graph) : graph_(graph), seed_(op
 
 TensorMap Feed::inputs(std::int64_t step) const {
   TensorMap inputs = random_inputs(graph_, seed_, step);
-  if (text_) text_->fill(inputs, graph_, seed_, step);
+  if (text_) text_->fill(inputs, seed_, step);
   return inputs;
 }
 

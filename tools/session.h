@@ -57,7 +57,4 @@ class Feed {
   std::int64_t tokens_ = 0;
 };
 
-/// Reads a whole file. Throws Error saying what it was for.
-std::string read_file(const std::string& path, const std::string& what);
-
 }  // namespace skirl

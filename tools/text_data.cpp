@@ -63,6 +63,7 @@ TextData::TextData(const std::string& path) : path_(path) {
   if (fs::is_directory(status)) {
     for (const fs::path& file : files_under(path)) append(file, bytes_);
   } else {
+    if (!fs::is_regular_file(status)) throw Error("cannot read the data " + path + ": it is not a regular file");
     append(path, bytes_);
   }
   if (bytes_.empty()) throw Error("the data " + path + " is empty: no byte to learn from");
@@ -80,11 +81,18 @@ void TextData::check_fits(const Graph& graph) const {
     throw Error("the data " + path_ + " is too short: " + std::to_string(bytes_.size()) + " bytes, expected at least " +
                     std::to_string(row) + " (a sequence and its last label)",
                 "", "give more text, or a smaller --seq");
+  for (const char* input : {"tokens", "labels"}) {
+    const std::int64_t range = vocabulary(graph, input);
+    const auto outside = [&](char c) { return std::int64_t{static_cast<unsigned char>(c)} >= range; };
+    const auto found = std::find_if(bytes_.begin(), bytes_.end(), outside);
+    if (found != bytes_.end())
+      throw Error("the data " + path_ + " does not fit the input '" + input + "': byte " + std::to_string(found - bytes_.begin()) + " is " +
+                      std::to_string(static_cast<unsigned char>(*found)) + ", expected at most " + std::to_string(range - 1),
+                  "", "a model of text needs a vocabulary of 256");
+  }
 }
 
-void TextData::fill(TensorMap& inputs, const Graph& graph, std::uint64_t seed, std::int64_t step) const {
-  const std::int64_t most_token = vocabulary(graph, "tokens") - 1;
-  const std::int64_t most_label = vocabulary(graph, "labels") - 1;
+void TextData::fill(TensorMap& inputs, std::uint64_t seed, std::int64_t step) const {
   Tensor& tokens = inputs.at("tokens");
   Tensor& labels = inputs.at("labels");
   const std::int64_t rows = tokens.type().shape[0];
@@ -97,8 +105,8 @@ void TextData::fill(TensorMap& inputs, const Graph& graph, std::uint64_t seed, s
       const auto byte = [&](std::int64_t i) {
         return std::int64_t{static_cast<unsigned char>(bytes_[start + static_cast<std::size_t>(i)])};
       };
-      tokens.set(r * seq + s, static_cast<double>(std::min(byte(s), most_token)));
-      labels.set(r * seq + s, static_cast<double>(std::min(byte(s + 1), most_label)));
+      tokens.set(r * seq + s, static_cast<double>(byte(s)));
+      labels.set(r * seq + s, static_cast<double>(byte(s + 1)));
     }
   }
 }

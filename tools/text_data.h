@@ -16,12 +16,12 @@ class TextData {
   explicit TextData(const std::string& path);
 
   std::size_t size_bytes() const { return bytes_.size(); }
-  /// Throws Error unless the graph reads text (inputs "tokens" and "labels", whole numbers of equal shape [b, s]) and this text holds a
-  /// row.
+  /// Throws Error unless the graph reads text (inputs "tokens" and "labels", whole numbers of equal shape [b, s]), this text holds a
+  /// row and the inputs' ranges hold its bytes.
   void check_fits(const Graph& graph) const;
   /// Sets "tokens" and "labels": row r holds s bytes from a place drawn by (seed, step, r), its labels are the bytes that follow. So a
-  /// batch depends on nothing else. Bytes that the vocabulary lacks become its last token.
-  void fill(TensorMap& inputs, const Graph& graph, std::uint64_t seed, std::int64_t step) const;
+  /// batch depends on nothing else.
+  void fill(TensorMap& inputs, std::uint64_t seed, std::int64_t step) const;
 
  private:
   std::string path_;

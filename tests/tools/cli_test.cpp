@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
@@ -166,6 +168,11 @@ TEST_CASE("what the command line cannot mean is refused") {
   check_refused("dot " + kMlp + "--filter '{\"PASS\": \"Q\"}'", "unknown PASS 'Q'");
   check_refused("dot " + kMlp + "--after splitt", "no pass 'splitt' ran; those that did: start");
   check_refused("check " + kMlp + "--backend null", "nothing to compare");
+  check_refused("bogus", "there is no command 'bogus'; known: run, check");
+  check_refused("run " + kMlp + "--data ''", "--data is empty");
+  check_refused("run " + kMlp + "--momentum 0.9", "--momentum is of sgd, but --optimizer is adamw");
+  check_refused("plan " + kMlp + "-o -", "-o is '-'");
+  check_refused("plan " + kMlp + "-o both --json ./both", "-o and --json name the same file");
 }
 
 TEST_CASE("a strategy that cannot be is refused") {
@@ -185,6 +192,7 @@ TEST_CASE("a strategy that cannot be is refused") {
   check_refused(with("[{\"op\": \"split\", \"num_microbatches\": -3}]"), "/0/num_microbatches");
   check_refused(with(std::string(300'000, '[')), "64");
   check_refused(with(""), "s.json");
+  check_refused(with(std::string("[]\0", 3)), "malformed JSON: a NUL byte");
   check_refused("run " + kMlp + "--strategy " + (folder / "none.json"), "none.json");
 }
 
@@ -194,6 +202,7 @@ TEST_CASE("a model that cannot be is refused") {
   check_refused("run --model " + folder.write("m.dag", "input %x \"x\" : f32[4,4] cut 0\n%y = tanhh %x\n"), "m.dag");
   check_refused("run --model " + folder.write("e.dag", ""), "empty");
   check_refused("run --model " + (folder / "none.dag"), "none.dag");
+  check_refused("run --model /dev/zero", "cannot read the model file /dev/zero: it is not a regular file");
 }
 
 TEST_CASE("data that cannot be read is refused") {
@@ -205,6 +214,9 @@ TEST_CASE("data that cannot be read is refused") {
   std::filesystem::create_directory(folder / "nothing");
   check_refused(gpt + (folder / "nothing"), "is empty");
   check_refused("run " + kMlp + "--data " + folder.write("a.txt", "some text"), "does not read text");
+  check_refused(gpt + "/dev/zero", "cannot read the data /dev/zero: it is not a regular file");
+  check_refused("run --model 'gpt-tiny(vocab=64)' --seq 4 --data " + folder.write("b.txt", "01234567a"),
+                "byte 8 is 97, expected at most 63");
 }
 
 TEST_CASE("a plan that cannot be is refused") {
@@ -216,6 +228,9 @@ TEST_CASE("a plan that cannot be is refused") {
   const std::string text = contents(folder / "a.plan");
   check_refused("run " + folder.write("half.plan", text.substr(0, text.size() / 2)), "half.plan");
   check_refused("run " + (folder / "a.plan") + " --strategy 'ddp(2)'", "not both");
+  check_refused("run " + (folder / "a.plan") + " --lr 0.1", "or --lr, not both");
+  REQUIRE(mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  check_refused("run " + (folder / "pipe"), "it is not a regular file");
 }
 
 TEST_CASE("nothing is half written where output cannot be written") {
@@ -234,6 +249,34 @@ TEST_CASE("nothing is half written where output cannot be written") {
   std::size_t files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++files;
   CHECK(files == 1);
+}
+
+TEST_CASE("output goes through a link, straight into a device, and never gets lost unsaid") {
+  const TemporaryFolder folder;
+  folder.write("real.plan", "old");
+  std::filesystem::permissions(folder / "real.plan", std::filesystem::perms(0600));
+  std::filesystem::create_symlink("real.plan", folder / "link.plan");
+  REQUIRE(cli("plan " + kMlp + "-o " + (folder / "link.plan")).status == 0);
+  CHECK(std::filesystem::is_symlink(folder / "link.plan"));
+  CHECK(contents(folder / "real.plan").size() > 100);
+  CHECK(std::filesystem::status(folder / "real.plan").permissions() == std::filesystem::perms(0600));
+  std::filesystem::create_symlink("/dev/null", folder / "null");
+  CHECK(cli("plan " + kMlp + "-o " + (folder / "null")).status == 0);
+  CHECK(std::filesystem::is_symlink(folder / "null"));
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+  check_refused("list models > /dev/full", "cannot write standard output");
+}
+
+TEST_CASE("a step that is not finite ends a run after its JSON, and is no fault of a pass") {
+  const std::string wild = kMlp + "--steps 9 --optimizer sgd --lr 1e30 ";
+  const Outcome run = cli("run " + wild + "--json -");
+  CHECK(run.status == 3);
+  CHECK_THAT(run.err, Contains("the loss is not a finite number"));
+  CHECK(json_of(run)["steps"].size() >= 2);
+  const Outcome check = cli("check " + wild + "--dtype f32 --strategy 'ddp(2)'");
+  CHECK(check.status == 3);
+  CHECK_THAT(check.err, Contains("is not a finite number"));
+  CHECK_THAT(check.out, !Contains("check failed"));
 }
 
 TEST_CASE("a plugin that cannot be loaded is refused, with file and reason") {
