@@ -9,6 +9,7 @@
 
 #include "ir/attrs.h"
 #include "ir/id.h"
+#include "ir/layout.h"
 #include "ir/type.h"
 
 /// What an operator is (shape, factor rule, derivative, cost) stands once, in the operator table.
@@ -71,6 +72,13 @@ struct FactorRule {
   Linear linear = Linear::None;
   std::vector<std::uint8_t> linear_operands;  // [operand] 1 if it may be Partial; then the result is
   double flops_per_point = 0;                 // FLOPs = this × the product of all factor sizes
+  /// A factor that is cut into given pieces only, and turned: in operand (result) i, coordinate c of its one axis holds piece
+  /// (c + turn) mod n.
+  struct Ring {
+    int factor = -1;  // −1: none
+    IntervalTable pieces;
+    std::vector<std::int32_t> operand_turn, result_turn;  // by operand (result)
+  } ring;
 
   /// Factor that is outermost in dimension `dim` of operand (result) i, or −1.
   int operand_factor(std::size_t i, std::size_t dim) const;

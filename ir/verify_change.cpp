@@ -144,7 +144,7 @@ void check_join(const Graph& g, NodeId node, std::vector<Complaint>& complaints)
   for (std::size_t i = 0; i < n.operand_count; ++i) {
     const Layout& found = g.layout(g.operand(node, i));
     if (found.mesh == kHome) continue;
-    const Layout expected = on_member(without_axis(result, 0), united.members[i]);
+    const Layout expected = on_member(without_axis(result, united, 0), united.members[i]);
     if (!(found == expected))
       wrong("operand " + std::to_string(i) + " is " + to_string(g, found, rank) + ", expected " + to_string(g, expected, rank));
   }

@@ -109,7 +109,7 @@ class Relayout {
   LayoutId in_state(ValueId value, AxisState state) {
     const Layout& base = g_[base_[value.index()]];
     const std::uint8_t axis = static_cast<std::uint8_t>(axis_on(g_, base.mesh, axis_));
-    if (state.is_shard()) return g_.intern(with_cut(base, state.dim, axis));
+    if (state.is_shard()) return g_.intern(with_cut(base, g_[base.mesh], state.dim, g_.type(value).shape[state.dim], axis));
     if (state.is_partial()) return g_.intern(with_partial(base, axis, state.reduction));
     return base_[value.index()];
   }

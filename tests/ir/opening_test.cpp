@@ -45,7 +45,7 @@ Graph with_cut_vocabulary(const Graph& step, std::size_t devices) {
     const LayoutId whole = g.replicate(g[node].mesh);
     g.for_each_result(node, [&](ValueId value) {
       const Shape& shape = g.type(value).shape;
-      if (shape.size() == 2 && shape[1] == 5) g[value].layout = g.intern(with_cut(g[whole], 1, 0));
+      if (shape.size() == 2 && shape[1] == 5) g[value].layout = g.intern(with_cut(g[whole], g[g[node].mesh], 1, 5, 0));
     });
     if (op != Op::RowMax && op != Op::SumExp && op != Op::Pick && op != Op::SumSq) continue;
     const ValueId part = g.result(node);

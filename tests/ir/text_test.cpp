@@ -97,7 +97,7 @@ class RandomGraph {
     for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
       const std::uint8_t axis = static_cast<std::uint8_t>(a);
       const std::size_t kind = random(4);
-      if (kind == 0 && rank > 0) layout = with_cut(layout, random(rank), axis);
+      if (kind == 0 && rank > 0) layout = with_cut(layout, mesh, random(rank), 8, axis);
       if (kind == 1) layout = with_partial(layout, axis, pick({Reduction::Sum, Reduction::Max}));
     }
     if (layout.dims.size() == 1 && layout.dims[0].axes.size() == 1 && mesh.axes[layout.dims[0].axes[0]].size == 2 && random(2) == 0)

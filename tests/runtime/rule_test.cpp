@@ -155,7 +155,7 @@ Graph call_graph(const Sample& sample, const Spread& spread) {
     const ValueId terms = b.source(Op::Input, "terms" + std::to_string(i), type, InputAttrs{});
     operands.push_back(b.op(Op::SumTo, {terms}, ShapeAttrs{operand.shape}));
     if (home) continue;
-    lie(terms, with_cut(Layout{b.mesh, {}, {}}, 0, 0));
+    lie(terms, with_cut(Layout{b.mesh, {}, {}}, g[b.mesh], 0, spread.of, 0));
     lie(operands.back(), with_partial(Layout{b.mesh, {}, {}}, 0));
   }
   b.name = g.intern("call");

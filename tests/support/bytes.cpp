@@ -27,7 +27,7 @@ std::int64_t collective_bytes(const Graph& g, NodeId node, ValueId from, ValueId
   for (std::uint8_t axis = 0; axis < mesh.axes.size(); ++axis) {
     if (stands_alike(before, after, axis)) continue;
     const std::int64_t n = mesh.axes[axis].size;
-    const std::int64_t whole = bytes(g, from, without_axis(before, axis));
+    const std::int64_t whole = bytes(g, from, without_axis(before, mesh, axis));
     const Op op = g[node].op;
     if (op == Op::AllReduce) sent += even(2 * whole * (n - 1), n);
     if (op == Op::AllGather || op == Op::ReduceScatter) sent += even(whole * (n - 1), n);

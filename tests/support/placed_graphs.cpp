@@ -131,7 +131,7 @@ Graph random_step(std::uint64_t seed, int devices, int nodes, std::int64_t width
   const std::int64_t rows = static_cast<std::int64_t>(1 + below(6));
   const TensorType type{DType::F64, {rows, width}};
   const Layout whole{mesh, {}, {}};
-  const Layout cut = with_cut(whole, 0, 0);
+  const Layout cut = with_cut(whole, g[mesh], 0, rows, 0);
   const Layout partial = with_partial(whole, 0);
   std::vector<ValueId> values;
   const auto add_source = [&](Op op, std::string_view name, const Attrs& attrs, const Layout& layout) {
