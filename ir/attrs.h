@@ -22,12 +22,14 @@ struct NoAttrs {
 };
 
 struct InputAttrs {
-  std::optional<std::int64_t> cut;    // the batch dimension; none: the same for all microbatches and devices
-  std::optional<std::int64_t> range;  // integers lie in [0, range): vocabulary, classes
+  std::optional<std::int64_t> cut;                      // the batch dimension; none: the same for all microbatches and devices
+  std::optional<std::int64_t> range;                    // integers lie in [0, range): vocabulary, classes
+  std::optional<std::int64_t> sequence = std::nullopt;  // the dimension of positions; none: it has no positions
   bool operator==(const InputAttrs&) const = default;
   template <class F>
   static void fields(F&& f) {
     f("cut", &InputAttrs::cut);
+    f("sequence", &InputAttrs::sequence);
     f("range", &InputAttrs::range);
   }
 };

@@ -9,7 +9,7 @@ using Kind = Lexer::Kind;
 
 }  // namespace
 
-/// input %x "x" : f32[B,4] [cut 0] [range 256]
+/// input %x "x" : f32[B,S] [cut 0] [sequence 1] [range 256]
 void Parser::input() {
   Statement s;
   s.op = Op::Input;
@@ -20,11 +20,14 @@ void Parser::input() {
   if (!lex_.peek().is(":")) lex_.fail_expected("':' and a type");
   annotation(s);
   InputAttrs attrs;
+  const auto rank = static_cast<std::int64_t>(g_[s.results.front().type].shape.size());
   for (;;) {
     if (lex_.peek().word("cut") && !attrs.cut) {
       lex_.take();
-      const std::int64_t rank = static_cast<std::int64_t>(g_[s.results.front().type].shape.size());
       attrs.cut = integer_in(0, rank - 1, "the dimension of 'cut'");
+    } else if (lex_.peek().word("sequence") && !attrs.sequence) {
+      lex_.take();
+      attrs.sequence = integer_in(0, rank - 1, "the dimension of 'sequence'");
     } else if (lex_.peek().word("range") && !attrs.range) {
       lex_.take();
       attrs.range = integer_in(1, kMostDim, "the range");

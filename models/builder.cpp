@@ -12,14 +12,16 @@ ModelBuilder::Scope ModelBuilder::tag(std::string_view name, std::string_view wo
   return {builder_, graph_.intern(with_tag(graph_[builder_.tags], {graph_.intern(name), TagValue::word(graph_.intern(word))}))};
 }
 
-ValueId ModelBuilder::input(std::string_view name, const Shape& shape, std::optional<std::int64_t> cut) {
+ValueId ModelBuilder::input(std::string_view name, const Shape& shape, std::optional<std::int64_t> cut,
+                            std::optional<std::int64_t> sequence) {
   const Scope untagged(builder_, TagSetId(0u));
-  return builder_.source(Op::Input, name, {dtype_, shape}, InputAttrs{cut, std::nullopt});
+  return builder_.source(Op::Input, name, {dtype_, shape}, InputAttrs{cut, std::nullopt, sequence});
 }
 
-ValueId ModelBuilder::indices(std::string_view name, const Shape& shape, std::optional<std::int64_t> cut, std::int64_t range) {
+ValueId ModelBuilder::indices(std::string_view name, const Shape& shape, std::optional<std::int64_t> cut, std::int64_t range,
+                              std::optional<std::int64_t> sequence) {
   const Scope untagged(builder_, TagSetId(0u));
-  return builder_.source(Op::Input, name, {DType::I64, shape}, InputAttrs{cut, range});
+  return builder_.source(Op::Input, name, {DType::I64, shape}, InputAttrs{cut, range, sequence});
 }
 
 ValueId ModelBuilder::param(std::string_view name, const Shape& shape, double deviation) {

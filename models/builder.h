@@ -42,10 +42,13 @@ class ModelBuilder {
   Scope tag(std::string_view name, std::int64_t value);
   Scope tag(std::string_view name, std::string_view word);
 
-  /// `cut` is the batch dimension; none: the same for all microbatches and devices.
-  ValueId input(std::string_view name, const Shape& shape, std::optional<std::int64_t> cut);
+  /// `cut` is the batch dimension; none: the same for all microbatches and devices. `sequence` is the dimension of positions, if there is
+  /// one.
+  ValueId input(std::string_view name, const Shape& shape, std::optional<std::int64_t> cut,
+                std::optional<std::int64_t> sequence = std::nullopt);
   /// Integers in [0, range).
-  ValueId indices(std::string_view name, const Shape& shape, std::optional<std::int64_t> cut, std::int64_t range);
+  ValueId indices(std::string_view name, const Shape& shape, std::optional<std::int64_t> cut, std::int64_t range,
+                  std::optional<std::int64_t> sequence = std::nullopt);
   /// Normal with this standard deviation.
   ValueId param(std::string_view name, const Shape& shape, double deviation);
   ValueId param(std::string_view name, const Shape& shape, const ParamAttrs& attrs);

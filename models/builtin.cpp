@@ -15,8 +15,8 @@ class Gpt {
 
   Graph build() {
     const Shape tokens_shape{p_.batch, p_.seq};
-    const ValueId tokens = m_.indices("tokens", tokens_shape, 0, p_.vocab);
-    const ValueId labels = m_.indices("labels", tokens_shape, 0, p_.vocab);
+    const ValueId tokens = m_.indices("tokens", tokens_shape, 0, p_.vocab, 1);
+    const ValueId labels = m_.indices("labels", tokens_shape, 0, p_.vocab, 1);
     ValueId table;
     ValueId x;
     {

@@ -30,6 +30,10 @@ std::vector<TensorType> infer_input(const OpCall& call) {
   const auto rank = static_cast<std::int64_t>(types[0].shape.size());
   if (attrs.cut && (*attrs.cut < 0 || *attrs.cut >= rank))
     refuse_attr(call, "cut", std::to_string(*attrs.cut), "a dimension of " + to_string(types[0]));
+  if (attrs.sequence && (*attrs.sequence < 0 || *attrs.sequence >= rank))
+    refuse_attr(call, "sequence", std::to_string(*attrs.sequence), "a dimension of " + to_string(types[0]));
+  if (attrs.sequence && attrs.sequence == attrs.cut)
+    refuse_attr(call, "sequence", std::to_string(*attrs.sequence), "another dimension than cut, the batch");
   if (attrs.range && is_float(types[0].dtype)) refuse_attr(call, "range", std::to_string(*attrs.range), "none for " + to_string(types[0]));
   if (attrs.range && *attrs.range <= 0) refuse_attr(call, "range", std::to_string(*attrs.range), "a number above zero");
   return types;

@@ -262,6 +262,9 @@ TEST_CASE("a builder refuses sources that cannot be") {
   Graph g;
   Builder b(g);
   CHECK_ERROR(b.source(Op::Input, "x", f32({2}), InputAttrs{1, {}}), "input: cut is 1, expected a dimension of f32[2]");
+  CHECK_ERROR(b.source(Op::Input, "x", f32({2}), InputAttrs{0, {}, 1}), "input: sequence is 1, expected a dimension of f32[2]");
+  CHECK_ERROR(b.source(Op::Input, "x", f32({2, 3}), InputAttrs{1, {}, 1}),
+              "input: sequence is 1, expected another dimension than cut, the batch");
   CHECK_ERROR(b.source(Op::Input, "x", f32({2}), InputAttrs{{}, 5}), "input: range is 5, expected none for f32[2]");
   CHECK_ERROR(b.source(Op::Param, "w", f32({2}), ParamAttrs{"norml", 1, true}),
               "param: init is \"norml\", expected one of normal, uniform, constant");

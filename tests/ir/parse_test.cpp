@@ -53,6 +53,16 @@ output "s" {kind=loss} %8 U
 )");
 }
 
+TEST_CASE("an input says which dimension is the batch and which the sequence") {
+  const Graph g = parse("input %t \"tokens\" : i32[3,7] range 5 sequence 1 cut 0\noutput \"t\" %t\n");
+  CHECK(print(g).substr(0, print(g).find('\n')) == R"(%0 = input "tokens" {cut=0, sequence=1, range=5} : i32[3,7] F)");
+  CHECK(print(parse(print(g))) == print(g));
+  CHECK_ERROR(parse("input %t \"tokens\" : i32[3,7] cut 0 sequence 2\n"),
+              "the dimension of 'sequence' is 2, expected a number from 0 to 1");
+  CHECK_ERROR(parse("input %t \"tokens\" : i32[3,7] cut 0 sequence 0\n"),
+              "input: sequence is 0, expected another dimension than cut, the batch");
+}
+
 TEST_CASE("parameters: every initial value, ties, names of nested nodes") {
   CHECK(print(parse(R"(
 param %a "a" : f32[4] zeros

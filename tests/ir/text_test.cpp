@@ -135,7 +135,9 @@ class RandomGraph {
     std::vector<TensorType> types(op == Op::AllReduce ? operands.size() : 1, type);
     Attrs attrs;
     if (op == Op::Fence) types.clear();
-    if (op == Op::Input) attrs = InputAttrs{pick<std::optional<std::int64_t>>({std::nullopt, 0, 1}), std::nullopt};
+    if (op == Op::Input)
+      attrs = InputAttrs{pick<std::optional<std::int64_t>>({std::nullopt, 0}), std::nullopt,
+                         pick<std::optional<std::int64_t>>({std::nullopt, 1})};
     if (op == Op::Param) attrs = ParamAttrs{"uniform", static_cast<double>(random(100)) / 7, random(2) == 0};
     if (op == Op::Sum) attrs = SumAttrs{pick({DType::F64, DType::BF16})};
     if (op == Op::Scale) attrs = ScaleAttrs{static_cast<double>(random(1000)) / 3e7};
