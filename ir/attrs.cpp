@@ -1,5 +1,8 @@
 #include "ir/attrs.h"
 
+#include <cmath>
+#include <numbers>
+
 namespace skirl {
 namespace {
 
@@ -9,7 +12,10 @@ struct FieldHash {
   std::size_t operator()(double v) const { return std::hash<double>{}(v); }
   std::size_t operator()(const std::string& v) const { return std::hash<std::string>{}(v); }
   std::size_t operator()(DType v) const { return static_cast<std::size_t>(v) + 11; }
-  std::size_t operator()(const std::optional<std::int64_t>& v) const { return v ? hash_mix(1, (*this)(*v)) : 0; }
+  template <class T>
+  std::size_t operator()(const std::optional<T>& v) const {
+    return v ? hash_mix(1, (*this)(*v)) : 0;
+  }
   std::size_t operator()(const std::vector<std::int64_t>& v) const {
     std::size_t h = v.size();
     for (const std::int64_t e : v) h = hash_mix(h, (*this)(e));
@@ -18,6 +24,14 @@ struct FieldHash {
 };
 
 }  // namespace
+
+double rope_speed(const RopeAttrs& attrs, std::int64_t pair, std::int64_t pairs) {
+  const double speed = std::pow(attrs.base, -static_cast<double>(pair) / static_cast<double>(pairs));
+  if (!attrs.factor) return speed;
+  const double turns = static_cast<double>(*attrs.original) * speed / (2 * std::numbers::pi);
+  const double kept = turns < *attrs.low ? 0 : turns > *attrs.high ? 1 : (turns - *attrs.low) / (*attrs.high - *attrs.low);
+  return (1 - kept) * speed / *attrs.factor + kept * speed;
+}
 
 std::size_t hash_attrs(const Attrs& attrs) {
   std::size_t h = attrs.index();

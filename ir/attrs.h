@@ -12,7 +12,7 @@
 #include "ir/type.h"
 
 /// Typed attributes, one struct a kind of operator. Each lists its fields once, in `fields`; hashing, the text form and the plan file
-/// read that list. A field is a bool, an integer, a double, a string, a dtype, a list of integers, or an optional integer.
+/// read that list. A field is a bool, an integer, a double, a string, a dtype, a list of integers, or an optional number.
 namespace skirl {
 
 struct NoAttrs {
@@ -120,17 +120,29 @@ struct NormAttrs {
   }
 };
 
-/// Rotary positions over dimension 1 (sequence), pairs (i, i + d/2) of the last; `inverse` turns back (the derivative).
+/// Rotary positions over dimension 1 (sequence), pairs (i, i + d/2) of the last; `inverse` turns back (the derivative). `factor` and the
+/// three after it stand together: they slow down the pairs that turn slowly, as Llama 3.1 does for contexts longer than the `original` one.
 struct RopeAttrs {
   double base = 10000;
   bool inverse = false;
+  std::optional<double> factor = std::nullopt;  // pairs that turn less than `low` times in the original context turn slower by this
+  std::optional<double> low = std::nullopt;
+  std::optional<double> high = std::nullopt;            // those that turn more often than this keep their speed; between: a mixture
+  std::optional<std::int64_t> original = std::nullopt;  // context of the first training, in tokens
   bool operator==(const RopeAttrs&) const = default;
   template <class F>
   static void fields(F&& f) {
     f("base", &RopeAttrs::base);
     f("inverse", &RopeAttrs::inverse);
+    f("factor", &RopeAttrs::factor);
+    f("low", &RopeAttrs::low);
+    f("high", &RopeAttrs::high);
+    f("original", &RopeAttrs::original);
   }
 };
+
+/// Radians by which pair i of d/2 turns from one position to the next.
+double rope_speed(const RopeAttrs& attrs, std::int64_t pair, std::int64_t pairs);
 
 struct AttentionAttrs {
   bool causal = true;

@@ -50,7 +50,7 @@ Attrs Parser::attributes(Op op) {
         const bool yes = lex_.accept_word("true");
         if (!yes && !lex_.accept_word("false")) lex_.fail_expected("true or false");
         value = yes;
-      } else if constexpr (std::is_same_v<T, double>) {
+      } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::optional<double>>) {
         value = number();
       } else if constexpr (std::is_same_v<T, std::string>) {
         value = word_or_quoted("a word or a string");

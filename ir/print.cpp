@@ -16,7 +16,10 @@ struct FieldText {
   void operator()(std::int64_t value) { append_number(text, value); }
   void operator()(double value) { append_number(text, value); }
   void operator()(DType value) { text += name(value); }
-  void operator()(const std::optional<std::int64_t>& value) { append_number(text, *value); }
+  template <class Number>
+  void operator()(const std::optional<Number>& value) {
+    append_number(text, *value);
+  }
   void operator()(const std::string& value) {
     if (is_word(value))
       text += value;
@@ -37,7 +40,10 @@ template <class T>
 bool is_absent(const T&) {
   return false;
 }
-bool is_absent(const std::optional<std::int64_t>& value) { return !value; }
+template <class Number>
+bool is_absent(const std::optional<Number>& value) {
+  return !value;
+}
 
 /// One text an id, made when first needed.
 class TextCache {

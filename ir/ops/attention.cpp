@@ -10,8 +10,21 @@ namespace skirl {
 namespace {
 
 std::vector<TensorType> infer_rope(const OpCall& call) {
-  const double base = attrs_of<RopeAttrs>(call).base;
-  if (!std::isfinite(base) || base <= 0) refuse_attr(call, "base", to_text(base), "a finite number above zero");
+  const RopeAttrs& attrs = attrs_of<RopeAttrs>(call);
+  const auto positive = [&](const char* field, double value) {
+    if (!std::isfinite(value) || value <= 0) refuse_attr(call, field, to_text(value), "a finite number above zero");
+  };
+  positive("base", attrs.base);
+  if (attrs.factor.has_value() != attrs.low.has_value() || attrs.factor.has_value() != attrs.high.has_value() ||
+      attrs.factor.has_value() != attrs.original.has_value())
+    throw Error("rope: only some of factor, low, high and original are given, expected all or none");
+  if (attrs.factor) {
+    positive("factor", *attrs.factor);
+    positive("low", *attrs.low);
+    positive("high", *attrs.high);
+    if (*attrs.high <= *attrs.low) refuse_attr(call, "high", to_text(*attrs.high), "a number above low, " + to_text(*attrs.low));
+    if (*attrs.original <= 0) refuse_attr(call, "original", std::to_string(*attrs.original), "a number above zero");
+  }
   expect_float(call, 0);
   expect_rank(call, 0, 4);
   if (call.operands[0].shape[3] % 2 != 0) refuse_operand(call, 0, "an even last dimension, for it is turned in pairs");

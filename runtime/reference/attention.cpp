@@ -46,7 +46,7 @@ void rope(const KernelCall& call) {
   DoubleResult y(call.results[0]);
   for (std::int64_t s = 0; s < shape[1]; ++s)
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(first + s) * std::pow(attrs.base, -static_cast<double>(i) / static_cast<double>(half));
+      const double angle = static_cast<double>(first + s) * rope_speed(attrs, i, half);
       const double cosine = std::cos(angle);
       const double sine = attrs.inverse ? -std::sin(angle) : std::sin(angle);
       for (std::int64_t b = 0; b < shape[0]; ++b)
@@ -77,7 +77,8 @@ void attention(const KernelCall& call) {
           most = std::max(most, weight[static_cast<std::size_t>(j)]);
         }
         double total = 0;
-        for (std::int64_t j = 0; j < keys; ++j) total += weight[static_cast<std::size_t>(j)] = std::exp(weight[static_cast<std::size_t>(j)] - most);
+        for (std::int64_t j = 0; j < keys; ++j)
+          total += weight[static_cast<std::size_t>(j)] = std::exp(weight[static_cast<std::size_t>(j)] - most);
         for (std::int64_t j = 0; j < keys; ++j)
           add_scaled(o.data() + query * z.e, weight[static_cast<std::size_t>(j)] / total, v.data() + key(j) * z.e, z.e);
         lse[query] = most + std::log(total);
@@ -87,7 +88,8 @@ void attention(const KernelCall& call) {
 void attention_bi(const KernelCall& call) {
   const Sizes z(call);
   const double scale = attrs_of<AttentionAttrs>(call).scale;
-  const Doubles q(call.operands[0]), k(call.operands[1]), v(call.operands[2]), o(call.operands[3]), lse(call.operands[4]), grad(call.operands[5]);
+  const Doubles q(call.operands[0]), k(call.operands[1]), v(call.operands[2]), o(call.operands[3]), lse(call.operands[4]),
+      grad(call.operands[5]);
   DoubleResult dq(call.results[0]), dk(call.results[1]), dv(call.results[2]);
   const std::int64_t group = z.m == 0 ? 1 : z.n / z.m;
   for (std::int64_t b = 0; b < z.b; ++b)

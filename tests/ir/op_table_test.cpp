@@ -212,6 +212,9 @@ TEST_CASE("operators refuse operands of the wrong type") {
               "layer_norm: operand 0 is f32[], expected at least 1 dimension");
   CHECK_ERROR(infer(Op::Rope, RopeAttrs{}, {f32({2, 3, 4, 5})}),
               "rope: operand 0 is f32[2,3,4,5], expected an even last dimension, for it is turned in pairs");
+  CHECK_ERROR(infer(Op::Rope, RopeAttrs{10, false, 8}, {f32({2, 3, 4, 8})}),
+              "rope: only some of factor, low, high and original are given, expected all or none");
+  CHECK_ERROR(infer(Op::Rope, RopeAttrs{10, false, 8, 4, 4, 64}, {f32({2, 3, 4, 8})}), "rope: high is 4, expected a number above low, 4");
   CHECK_ERROR(
       infer(Op::Attention, AttentionAttrs{}, {f32({2, 3, 6, 8}), f32({2, 3, 4, 8}), f32({2, 3, 4, 8})}),
       "attention: operand 1 is f32[2,3,4,8], expected a number of heads that divides the 6 of the queries, dimension 2 of operand 0 (6)");

@@ -134,6 +134,18 @@ TEST_CASE("rope turns pairs half a head apart by position over base^(2i/d)") {
   check_close(value(text, {{"x", {1, 2, 3, 4, 1, 0, 0, 1}}}), {1, 2, 3, 4, std::cos(1), -std::sin(0.25), std::sin(1), std::cos(0.25)});
 }
 
+TEST_CASE("rope with a factor slows down the pairs that turn seldom in the original context, and mixes between low and high") {
+  // 64 tokens: pair 0 turns 64/2π = 10.2 times, pair 1 2.5 times, pair 2 0.6 times
+  const std::string text = R"(
+    input %x "x" : f64[1,2,1,6]
+    output "y" (rope %x {base=64, factor=8, low=1, high=4, original=64}))";
+  const double kept = (16 / (2 * std::acos(-1.0)) - 1) / 3;
+  const double mixed = (1 - kept) * 0.25 / 8 + kept * 0.25;
+  const double slow = 0.0625 / 8;
+  check_close(value(text, {{"x", {0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0}}}),
+              {0, 0, 0, 0, 0, 0, std::cos(1), std::cos(mixed), std::cos(slow), std::sin(1), std::sin(mixed), std::sin(slow)});
+}
+
 TEST_CASE("norms divide by the deviation of each row, or its root mean square") {
   const std::string layer = R"(
     input %x "x" : f64[1,2]

@@ -147,7 +147,7 @@ void rope(const KernelCall& call) {
     T* __restrict sine = table.data() + half;
     for (std::int64_t s = 0; s < shape[1]; ++s) {
       for (std::int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(first + s) * std::pow(attrs.base, -static_cast<double>(i) / static_cast<double>(half));
+        const double angle = static_cast<double>(first + s) * rope_speed(attrs, i, half);
         cosine[i] = static_cast<T>(std::cos(angle));
         sine[i] = static_cast<T>(attrs.inverse ? -std::sin(angle) : std::sin(angle));
       }
