@@ -21,6 +21,14 @@ struct FieldHash {
     for (const std::int64_t e : v) h = hash_mix(h, (*this)(e));
     return h;
   }
+  std::size_t operator()(const IntervalTable& v) const {
+    std::size_t h = v.size();
+    for (const std::vector<Interval>& own : v) {
+      h = hash_mix(h, own.size());
+      for (const Interval& i : own) h = hash_mix(hash_mix(h, (*this)(i.begin)), (*this)(i.end));
+    }
+    return h;
+  }
 };
 
 }  // namespace

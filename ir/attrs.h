@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "ir/interner.h"
+#include "ir/layout.h"
 #include "ir/type.h"
 
 /// Typed attributes, one struct a kind of operator. Each lists its fields once, in `fields`; hashing, the text form and the plan file
-/// read that list. A field is a bool, an integer, a double, a string, a dtype, a list of integers, or an optional number.
+/// read that list. A field is a bool, an integer, a double, a string, a dtype, a list of integers, an optional
+/// number, or a table of intervals.
 namespace skirl {
 
 struct NoAttrs {
@@ -88,7 +90,7 @@ struct ScaleAttrs {
   }
 };
 
-/// Result shape where the operands do not tell it (sum_to, fill, embedding_bw, pad).
+/// Result shape where the operands do not tell it (sum_to, embedding_bw, iota).
 struct ShapeAttrs {
   std::vector<std::int64_t> shape;
   bool operator==(const ShapeAttrs&) const = default;
@@ -152,6 +154,23 @@ struct AttentionAttrs {
   static void fields(F&& f) {
     f("causal", &AttentionAttrs::causal);
     f("scale", &AttentionAttrs::scale);
+  }
+};
+
+/// One of the n pieces that attention over a sequence opens into (ir/opening.h): a query in piece c sees the keys of piece (c + turn) mod n
+/// only, of those that `causal` lets it see. Piece i is row i of the table, n its length.
+struct AttentionPieceAttrs {
+  bool causal = true;
+  double scale = 1;  // of q·k
+  IntervalTable pieces;
+  std::int64_t turn = 0;
+  bool operator==(const AttentionPieceAttrs&) const = default;
+  template <class F>
+  static void fields(F&& f) {
+    f("causal", &AttentionPieceAttrs::causal);
+    f("scale", &AttentionPieceAttrs::scale);
+    f("pieces", &AttentionPieceAttrs::pieces);
+    f("turn", &AttentionPieceAttrs::turn);
   }
 };
 
@@ -288,8 +307,8 @@ struct AdamWAttrs {
 };
 
 using Attrs = std::variant<NoAttrs, InputAttrs, ParamAttrs, StateAttrs, OutputAttrs, EinsumAttrs, ScaleAttrs, ShapeAttrs, FillAttrs,
-                           NormAttrs, RopeAttrs, AttentionAttrs, LabelAttrs, LossAttrs, DropoutAttrs, SumAttrs, SliceAttrs, PadAttrs,
-                           ConcatAttrs, CastAttrs, ClipAttrs, SgdAttrs, AdamWAttrs>;
+                           NormAttrs, RopeAttrs, AttentionAttrs, AttentionPieceAttrs, LabelAttrs, LossAttrs, DropoutAttrs, SumAttrs,
+                           SliceAttrs, PadAttrs, ConcatAttrs, CastAttrs, ClipAttrs, SgdAttrs, AdamWAttrs>;
 
 /// Calls f(name, value) for each field of whichever struct `attrs` holds.
 template <class F>

@@ -19,12 +19,13 @@ enum class Op : std::uint8_t {
   // signature
   Input, Param, State, Output,
   // compute
-  Einsum, Add, Mul, Scale, Tanh, TanhGrad, Gelu, GeluGrad, Silu, SiluGrad, SumTo,
+  Einsum, Add, Mul, Scale, Tanh, TanhGrad, Gelu, GeluGrad, Silu, SiluGrad, Swiglu, SwigluGrad, SumTo,
   LayerNorm, LayerNormBI, LayerNormBW, RmsNorm, RmsNormBI, RmsNormBW,
-  Rope, Attention, AttentionBI, Embedding, EmbeddingBW,
+  RowSum, RowSumSq, NormApply, NormDots, NormBIApply,
+  Rope, Attention, AttentionBI, AttentionPiece, AttentionPieceBI, AttentionMerge, Embedding, EmbeddingBW,
   SoftmaxXent, SoftmaxXentBI, CountValid, RowMax, SumExp, Pick, XentMerge,
   SqError, SqErrorBI, Loss, LossScale,
-  Dropout, Sum, Slice, Pad, Concat, Cast, Fill,
+  Dropout, Sum, Slice, Pad, Concat, Cast, Fill, Iota,
   // update
   SumSq, ClipCoef, Sgd, AdamW,
   // changes of layout; Shard is Replicate→Shard and ZeroRest is Replicate→Partial, both free
@@ -132,7 +133,8 @@ inline bool is_compute(Op op) { return op > Op::Output && op < Op::AllReduce; }
 /// Operators whose result depends on where in the whole an element stands: their nodes carry an origin.
 inline bool depends_on_position(Op op) {
   return op == Op::Input || op == Op::Rope || op == Op::Attention || op == Op::AttentionBI || op == Op::Embedding || op == Op::EmbeddingBW ||
-         op == Op::Pick || op == Op::SoftmaxXentBI || op == Op::Dropout;
+         op == Op::Pick || op == Op::SoftmaxXentBI || op == Op::Dropout || op == Op::AttentionPiece || op == Op::AttentionPieceBI ||
+         op == Op::Iota;
 }
 
 /// FLOPs of one call from its factor rule.

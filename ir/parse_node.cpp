@@ -61,6 +61,8 @@ Attrs Parser::attributes(Op op) {
         value = *dtype;
       } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
         value = integer_list();
+      } else if constexpr (std::is_same_v<T, IntervalTable>) {
+        value = interval_table(kMostDim);
       } else {
         value = integer_in(-kMostInteger, kMostInteger, field);
       }

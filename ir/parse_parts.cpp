@@ -279,20 +279,29 @@ Cut Parser::cut(const Mesh& mesh, std::int64_t size) {
     if (parts > mesh.size()) lex_.fail("an axis cuts a dimension twice");
   }
   if (cut.axes.empty()) lex_.fail_expected("'-' or the axes that cut the dimension");
-  if (!lex_.accept("{")) return cut;
-  cut.table.emplace_back();
+  if (!lex_.peek().is("{")) return cut;
+  cut.table = interval_table(size);
+  if (static_cast<std::int64_t>(cut.table.size()) != parts)
+    lex_.fail("a table of intervals has " + std::to_string(cut.table.size()) + " owners, its axes have " + std::to_string(parts));
+  return cut;
+}
+
+/// {0..2 6..8; 2..6}: one list an owner, of intervals within [0, size).
+IntervalTable Parser::interval_table(std::int64_t size) {
+  lex_.expect("{", "before a table of intervals");
+  ++lex_.open;
+  IntervalTable table(1);
   while (!lex_.accept("}")) {
     if (lex_.accept(";")) {
-      cut.table.emplace_back();
+      table.emplace_back();
       continue;
     }
     const std::int64_t begin = integer_in(0, size, "the begin of an interval");
     lex_.expect("..", "in an interval");
-    cut.table.back().push_back({begin, integer_in(begin + 1, size, "the end of an interval")});
+    table.back().push_back({begin, integer_in(begin + 1, size, "the end of an interval")});
   }
-  if (static_cast<std::int64_t>(cut.table.size()) != parts)
-    lex_.fail("a table of intervals has " + std::to_string(cut.table.size()) + " owners, its axes have " + std::to_string(parts));
-  return cut;
+  --lex_.open;
+  return table;
 }
 
 LayoutId Parser::layout(std::size_t rank, const Shape& shape) {

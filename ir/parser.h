@@ -82,6 +82,7 @@ class Parser {
   TensorType type();
   LayoutId layout(std::size_t rank, const Shape& shape);
   Cut cut(const Mesh& mesh, std::int64_t size);
+  IntervalTable interval_table(std::int64_t size);
   void check_type(const TensorType& type);
   Op op_of(const Lexer::Token& token);
   ValueId value_of(const Lexer::Token& token);

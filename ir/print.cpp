@@ -34,6 +34,20 @@ struct FieldText {
     }
     text += ']';
   }
+  /// "{0..2 6..8; 2..6}": one list an owner.
+  void operator()(const IntervalTable& value) {
+    text += '{';
+    for (std::size_t owner = 0; owner < value.size(); ++owner) {
+      if (owner > 0) text += ';';
+      for (const Interval& interval : value[owner]) {
+        if (text.back() != '{') text += ' ';
+        append_number(text, interval.begin);
+        text += "..";
+        append_number(text, interval.end);
+      }
+    }
+    text += '}';
+  }
 };
 
 template <class T>
@@ -44,6 +58,7 @@ template <class Number>
 bool is_absent(const std::optional<Number>& value) {
   return !value;
 }
+bool is_absent(const IntervalTable& value) { return value.empty(); }
 
 /// One text an id, made when first needed.
 class TextCache {
@@ -261,7 +276,7 @@ class Printer {
           if (a > 0) text += ' ';
           axis(cut.axes[a]);
         }
-        if (!cut.empty() && !cut.table.empty()) append_table(text, cut.table);
+        if (!cut.empty() && !cut.table.empty()) FieldText{text += ' '}(cut.table);
       }
       text += ']';
     }
@@ -274,20 +289,6 @@ class Printer {
     }
     text += ')';
     return text;
-  }
-
-  static void append_table(std::string& text, const IntervalTable& table) {
-    text += " {";
-    for (std::size_t c = 0; c < table.size(); ++c) {
-      if (c > 0) text += ';';
-      for (const Interval& interval : table[c]) {
-        if (text.back() != '{') text += ' ';
-        append_number(text, interval.begin);
-        text += "..";
-        append_number(text, interval.end);
-      }
-    }
-    text += '}';
   }
 
   void make_tags(std::string& text, const TagSet& set) {

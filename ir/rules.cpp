@@ -30,26 +30,30 @@ const FactorRule& Rules::of(NodeId node) {
   return rules_.back();
 }
 
-Origin device_origin(const Graph& graph, NodeId node, const FactorRule& rule, std::int64_t position) {
+NodePositions device_positions(const Graph& graph, NodeId node, const FactorRule& rule, std::int64_t position) {
   const Node& n = graph[node];
-  Origin origin(rule.factors.size(), 0);
-  if (n.origin.valid()) std::copy(graph[n.origin].begin(), graph[n.origin].end(), origin.begin());
-  std::vector<bool> done(rule.factors.size(), false);
-  const auto add = [&](ValueId value, const std::vector<DimFactors>& dims) {
-    const Layout& layout = graph.layout(value);
-    if (layout.dims.empty() || layout.mesh != n.mesh) return;
-    const Shape offset = local_offset(graph[layout.mesh], layout, graph.type(value).shape, position);
-    for (std::size_t d = 0; d < dims.size(); ++d) {
-      if (dims[d].empty() || layout.cut(d).empty() || done[dims[d].front()]) continue;
-      std::int64_t inner = 1;
-      for (std::size_t f = 1; f < dims[d].size(); ++f) inner *= rule.factors[dims[d][f]].size;
-      origin[dims[d].front()] += offset[d] / inner;
-      done[dims[d].front()] = true;
-    }
+  const auto origin_along = [&](const DimFactors& factors) {
+    if (!n.origin.valid() || factors.empty() || factors.front() >= graph[n.origin].size()) return std::int64_t{0};
+    std::int64_t at = graph[n.origin][factors.front()];
+    for (std::size_t f = 1; f < factors.size(); ++f) at *= rule.factors[factors[f]].size;
+    return at;
   };
-  graph.for_each_result(node, [&](ValueId v) { add(v, rule.results[graph.result_index(v)]); });
-  graph.for_each_operand(node, [&](ValueId v, std::size_t i) { add(v, rule.operands[i]); });
-  return origin;
+  const auto held = [&](ValueId value, const std::vector<DimFactors>& dims) {
+    static const Layout kWhole;
+    const Layout& layout = graph.layout(value).mesh == n.mesh ? graph.layout(value) : kWhole;
+    const Shape& shape = graph.type(value).shape;
+    std::vector<std::vector<Interval>> all;
+    for (std::size_t d = 0; d < dims.size(); ++d) {
+      all.push_back(local_intervals(graph[n.mesh], layout, d, shape[d], position));
+      const std::int64_t origin = origin_along(dims[d]);
+      for (Interval& interval : all.back()) interval = {interval.begin + origin, interval.end + origin};
+    }
+    return all;
+  };
+  NodePositions positions;
+  graph.for_each_operand(node, [&](ValueId v, std::size_t i) { positions.operands.push_back(held(v, rule.operands[i])); });
+  graph.for_each_result(node, [&](ValueId v) { positions.results.push_back(held(v, rule.results[graph.result_index(v)])); });
+  return positions;
 }
 
 }  // namespace skirl

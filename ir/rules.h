@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "ir/positions.h"
 
 namespace skirl {
 
@@ -20,12 +21,12 @@ class Rules {
   const Graph& graph_;
   std::deque<FactorRule> rules_;
   std::unordered_multimap<std::uint64_t, std::uint32_t> by_hash_;
-  std::vector<std::uint32_t> keys_;      // op, attrs, operand types, result types of each rule, back to back
-  std::vector<std::uint32_t> key_begin_; // where the key of rule i starts in keys_
+  std::vector<std::uint32_t> keys_;       // op, attrs, operand types, result types of each rule, back to back
+  std::vector<std::uint32_t> key_begin_;  // where the key of rule i starts in keys_
   std::vector<std::uint32_t> probe_;
 };
 
-/// Where the piece of the device at `position` starts along each factor of the node's rule: the node's own origin plus what its layouts add.
-Origin device_origin(const Graph& graph, NodeId node, const FactorRule& rule, std::int64_t position);
+/// What the device at `position` of the node's mesh holds: what the layouts say, from the node's own origin on.
+NodePositions device_positions(const Graph& graph, NodeId node, const FactorRule& rule, std::int64_t position);
 
 }  // namespace skirl

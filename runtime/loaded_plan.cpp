@@ -173,7 +173,7 @@ class PlanLoader {
     if (std::all_of(results.begin(), results.end(), empty)) return;
     event.works = true;
     const bool some_empty = std::any_of(operands.begin(), operands.end(), empty);
-    if (some_empty && n.op != Op::Concat) {
+    if (some_empty && !takes_empty(n.op)) {
       i.fills = true;
       i.fill = n.op == Op::RowMax ? -std::numeric_limits<double>::infinity() : 0;
       return;
@@ -185,10 +185,13 @@ class PlanLoader {
     call.name = graph_[n.name];
     call.seed = seed_;
     call.rule = &loaded_.rules.of(i.call.node);
-    loaded_.origins.push_back(device_origin(graph_, i.call.node, *call.rule, graph_[n.mesh].position(plan_.devices[i.call.device].device)));
-    call.origin = loaded_.origins.back();
+    if (depends_on_position(n.op)) {
+      const int position = graph_[n.mesh].position(plan_.devices[i.call.device].device);
+      loaded_.positions.push_back(device_positions(graph_, i.call.node, *call.rule, position));
+      call.positions = &loaded_.positions.back();
+    }
     call.threads = plan_.threads_per_kernel;
-    if (some_empty) {
+    if (some_empty && n.op == Op::Concat) {
       std::vector<TensorView> held;
       std::copy_if(operands.begin(), operands.end(), std::back_inserter(held), [&](const TensorView& view) { return !empty(view); });
       loaded_.filtered_operands.push_back(std::move(held));
@@ -414,7 +417,8 @@ TensorView buffer_view(const LoadedPlan& loaded, std::size_t device, std::uint32
   const PlanBuffer& place = program.buffers[buffer];
   const std::int64_t size = elems(view.shape) * size_bytes(type.dtype);
   if (place.size_bytes != size)
-    refuse("buffer " + std::to_string(buffer) + " has " + std::to_string(place.size_bytes) + " bytes, but a value in it has " + std::to_string(size));
+    refuse("buffer " + std::to_string(buffer) + " has " + std::to_string(place.size_bytes) + " bytes, but a value in it has " +
+           std::to_string(size));
   if (place.offset_bytes < 0 || place.offset_bytes % 8 != 0 || place.offset_bytes > program.arena_bytes - size)
     refuse("buffer " + std::to_string(buffer) + " at " + std::to_string(place.offset_bytes) + " does not fit the arena of " +
            std::to_string(program.arena_bytes) + " bytes");

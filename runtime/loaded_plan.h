@@ -73,7 +73,7 @@ struct LoadedPlan {
 
   // What the moves and kernels point into.
   std::deque<std::vector<Move>> move_lists;
-  std::deque<Origin> origins;
+  std::deque<NodePositions> positions;
   std::deque<std::vector<TensorView>> filtered_operands;
   Rules rules;
 };

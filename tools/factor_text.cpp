@@ -40,6 +40,8 @@ const std::vector<Example>& examples() {
       {Op::GeluGrad, {kX, kX}},
       {Op::Silu, {kX}},
       {Op::SiluGrad, {kX, kX}},
+      {Op::Swiglu, {kX, kX}},
+      {Op::SwigluGrad, {kX, kX, kX}},
       {Op::SumTo, {kX}, ShapeAttrs{{4}}},
       {Op::LayerNorm, {kX, kRow, kRow}, NormAttrs{}},
       {Op::LayerNormBI, {kX, kX, kRow, kStat, kStat}, NormAttrs{}},
@@ -47,9 +49,19 @@ const std::vector<Example>& examples() {
       {Op::RmsNorm, {kX, kRow}, NormAttrs{}},
       {Op::RmsNormBI, {kX, kX, kRow, kStat}, NormAttrs{}},
       {Op::RmsNormBW, {kX, kX, kStat}, NormAttrs{}},
+      {Op::RowSum, {kX}},
+      {Op::RowSumSq, {kX, kStat}},
+      {Op::NormApply, {kX, kRow, kRow, kStat, kStat}, NormAttrs{}},
+      {Op::NormDots, {kX, kX, kRow, kStat, kStat}},
+      {Op::NormBIApply, {kX, kX, kRow, kStat, kStat, kStat, kStat}},
       {Op::Rope, {kQ}, RopeAttrs{}},
       {Op::Attention, {kQ, kK, kV}, AttentionAttrs{}},
       {Op::AttentionBI, {kQ, kK, kV, kO, kLse, kO}, AttentionAttrs{}},
+      {Op::AttentionPiece, {kQ, {kF, {2, 3, 2, 6}}, {kF, {2, 3, 2, 8}}}, AttentionPieceAttrs{true, 1, {{{0, 2}}, {{2, 3}}}, 1}},
+      {Op::AttentionPieceBI,
+       {kQ, {kF, {2, 3, 2, 6}}, {kF, {2, 3, 2, 8}}, kO, kLse, kO},
+       AttentionPieceAttrs{true, 1, {{{0, 2}}, {{2, 3}}}, 1}},
+      {Op::AttentionMerge, {kO, kLse, kO, kLse}},
       {Op::Embedding, {{kF, {7, 4}}, kIds}},
       {Op::EmbeddingBW, {kX, kIds}, ShapeAttrs{{7, 4}}},
       {Op::SoftmaxXent, {kLogits, kIds}, LabelAttrs{}},
@@ -70,6 +82,7 @@ const std::vector<Example>& examples() {
       {Op::Concat, {kX, kX}, ConcatAttrs{0}},
       {Op::Cast, {kX}, CastAttrs{}},
       {Op::Fill, {}, FillAttrs{{2, 3}, kF, 0}},
+      {Op::Iota, {}, ShapeAttrs{{3}}},
       {Op::SumSq, {kX}},
       {Op::ClipCoef, {kTotal}, ClipAttrs{}},
       {Op::Sgd, {kW, kW}, SgdAttrs{}},
@@ -116,6 +129,12 @@ std::string to_string(const FactorRule& rule) {
   std::string text = tensors(rule, rule.operands) + " -> " + tensors(rule, rule.results);
   for (const Factor& factor : rule.factors)
     if (factor.kind != FactorKind::Free) text += "   " + factor.name + ": " + name_of(factor.kind);
+  if (rule.ring.factor >= 0) {
+    text += "   " + rule.factors[static_cast<std::size_t>(rule.ring.factor)].name + ": ring, turned by";
+    for (const std::int32_t turn : rule.ring.operand_turn) text += " " + std::to_string(turn);
+    text += " ->";
+    for (const std::int32_t turn : rule.ring.result_turn) text += " " + std::to_string(turn);
+  }
   if (rule.linear != Linear::None) {
     std::string operands;
     for (std::size_t i = 0; i < rule.linear_operands.size(); ++i)

@@ -96,6 +96,22 @@ void derive_tanh(Derivation& d) { d.set_operand_grad(0, d.emit(d.phase(0), Op::T
 void derive_gelu(Derivation& d) { d.set_operand_grad(0, d.emit(d.phase(0), Op::GeluGrad, {d.operand(0), d.result_grad()})); }
 void derive_silu(Derivation& d) { d.set_operand_grad(0, d.emit(d.phase(0), Op::SiluGrad, {d.operand(0), d.result_grad()})); }
 
+FactorRule swiglu_rule(const OpCall& call) { return costing(linear_in(rule_from(call, "*, * -> *"), {1}), 11); }
+void derive_swiglu(Derivation& d) {
+  const bool weights = (!d.needs(0) || d.phase(0) == Phase::BW) && (!d.needs(1) || d.phase(1) == Phase::BW);
+  const NodeId both = d.emit_node(weights ? Phase::BW : Phase::BI, Op::SwigluGrad, {d.operand(0), d.operand(1), d.result_grad()});
+  for (std::size_t i = 0; i < 2; ++i)
+    if (d.needs(i)) d.set_operand_grad(i, d.graph().result(both, i));
+}
+
+/// (a, b, dy) → da, db
+std::vector<TensorType> infer_swiglu_grad(const OpCall& call) {
+  const std::vector<TensorType> y = infer_float_pair(call);
+  expect_type(call, 2, y[0].dtype, y[0].shape);
+  return {y[0], y[0]};
+}
+FactorRule swiglu_grad_rule(const OpCall& call) { return costing(linear_in(rule_from(call, "*, *, * -> *, *"), {2}), 15); }
+
 std::vector<TensorType> infer_dropout(const OpCall& call) {
   const double p = attrs_of<DropoutAttrs>(call).p;
   if (!(p >= 0 && p < 1)) refuse_attr(call, "p", to_text(p), "a probability, 0 <= p < 1");
@@ -187,6 +203,9 @@ const OpInfo kOps[] = {
     {Op::Silu, "silu", "x * sigmoid(x)", OpClass::Compute, 1, 1, kNone, infer_float, activation_rule, derive_silu},
     {Op::SiluGrad, "silu_grad", "gradient of silu from x and dy", OpClass::Compute, 2, 2, kNone, infer_float_pair, activation_grad_rule,
      nullptr},
+    {Op::Swiglu, "swiglu", "silu(a) * b", OpClass::Compute, 2, 2, kNone, infer_float_pair, swiglu_rule, derive_swiglu},
+    {Op::SwigluGrad, "swiglu_grad", "gradients of swiglu for a and b, from a, b and dy", OpClass::Compute, 3, 3, kNone, infer_swiglu_grad,
+     swiglu_grad_rule, nullptr},
     {Op::SumTo, "sum_to", "sums dimensions away until the shape is reached (the derivative of broadcasting)", OpClass::Compute, 1, 1,
      attrs_index<ShapeAttrs>(), infer_sum_to, sum_to_rule, derive_sum_to},
     {Op::Dropout, "dropout", "zeroes elements with probability p and scales the rest by 1/(1-p)", OpClass::Compute, 1, 1,

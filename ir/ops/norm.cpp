@@ -64,6 +64,59 @@ FactorRule norm_bw_rule(const OpCall& call) {
   return costing(linear_in(rule_from(call, "* h, * h, * -> h", {{"*", FactorKind::Sum}}), {0}), 5);
 }
 
+// ---- norms in two steps: sums over a row, which may be cut, and what is then done to each element
+
+std::vector<TensorType> infer_row_sum(const OpCall& call) {
+  expect_float(call, 0);
+  expect_rank_at_least(call, 0, 1);
+  return {row_type(call, 0)};
+}
+/// (x[, sum]) → Σ (x − sum/h)²
+std::vector<TensorType> infer_row_sum_sq(const OpCall& call) {
+  const std::vector<TensorType> row = infer_row_sum(call);
+  if (call.operands.size() == 2) expect_type(call, 1, row[0]);
+  return row;
+}
+FactorRule row_sum_rule(const OpCall& call) { return costing(linear_in(rule_from(call, "* h -> *", {{"h", FactorKind::Sum}}), {0}), 1); }
+FactorRule row_sum_sq_rule(const OpCall& call) { return costing(rule_from(call, "* h, * -> *", {{"h", FactorKind::Sum}}), 3); }
+
+/// Whether the node has the operands of layer_norm, which are more than those of rms_norm.
+void expect_count(const OpCall& call, std::size_t rms, std::size_t layer) {
+  if (call.operands.size() != rms && call.operands.size() != layer)
+    throw Error(std::string(info(call.op).name) + ": got " + std::to_string(call.operands.size()) + " operands, expected " +
+                std::to_string(rms) + " (rms_norm) or " + std::to_string(layer) + " (layer_norm)");
+}
+
+/// rms_norm: (x, gamma, sum of squares) → y, 1/rms; layer_norm: (x, gamma, beta, sum, sum of squares) → y, mean, 1/deviation
+std::vector<TensorType> infer_norm_apply(const OpCall& call) {
+  expect_eps(call);
+  expect_count(call, 3, 5);
+  const TensorType column = column_type(call, 0), row = row_type(call, 0);
+  const bool layer = call.operands.size() == 5;
+  for (std::size_t i = 1; i < call.operands.size(); ++i) expect_type(call, i, i == 1 || (layer && i == 2) ? column : row);
+  return layer ? std::vector<TensorType>{call.operands[0], row, row} : std::vector<TensorType>{call.operands[0], row};
+}
+FactorRule norm_apply_rule(const OpCall& call) {
+  return costing(rule_from(call, call.operands.size() == 5 ? "* h, h, h, *, * -> * h, *" : "* h, h, * -> * h, *"), 4);
+}
+
+/// (dy, x, gamma[, mean], 1/rms) → Σ gamma·dy·x̂ and, of layer_norm, Σ gamma·dy
+std::vector<TensorType> infer_norm_dots(const OpCall& call) {
+  expect_count(call, 4, 5);
+  infer_norm_bi(call);
+  return std::vector<TensorType>(call.operands.size() - 3, row_type(call, 0));
+}
+FactorRule norm_dots_rule(const OpCall& call) {
+  return costing(linear_in(rule_from(call, "* h, * h, h, * -> *", {{"h", FactorKind::Sum}}), {0}), 6);
+}
+
+/// What norm_dots reads, and then what it gives → dx
+std::vector<TensorType> infer_norm_bi_apply(const OpCall& call) {
+  expect_count(call, 5, 7);
+  return infer_norm_bi(call);
+}
+FactorRule norm_bi_apply_rule(const OpCall& call) { return costing(rule_from(call, "* h, * h, h, * -> * h"), 6); }
+
 void refuse_statistics(Derivation& d, std::size_t count) {
   const NodeId node = d.forward();
   for (std::size_t i = 1; i <= count; ++i)
@@ -104,6 +157,15 @@ const OpInfo kOps[] = {
      norm_bi_rule, nullptr},
     {Op::RmsNormBW, "rms_norm_bw", "gradient of rms_norm for gamma, from dy, x and 1/rms", OpClass::Compute, 3, 3, kNone, infer_norm_bw,
      norm_bw_rule, nullptr},
+    {Op::RowSum, "row_sum", "sum of each row", OpClass::Compute, 1, 1, kNone, infer_row_sum, row_sum_rule, nullptr},
+    {Op::RowSumSq, "row_sum_sq", "sum of the squares of each row, less its mean where its sum is given", OpClass::Compute, 1, 2, kNone,
+     infer_row_sum_sq, row_sum_sq_rule, nullptr},
+    {Op::NormApply, "norm_apply", "rms_norm from each row's sum of squares; layer_norm from its sum and the sum of squares less the mean",
+     OpClass::Compute, 3, 5, kNorm, infer_norm_apply, norm_apply_rule, nullptr},
+    {Op::NormDots, "norm_dots", "sums over each row that rms_norm_bi and layer_norm_bi need, from what these read", OpClass::Compute, 4, 5,
+     kNone, infer_norm_dots, norm_dots_rule, nullptr},
+    {Op::NormBIApply, "norm_bi_apply", "rms_norm_bi and layer_norm_bi from what these read and the sums of norm_dots", OpClass::Compute, 5,
+     7, kNone, infer_norm_bi_apply, norm_bi_apply_rule, nullptr},
 };
 
 }  // namespace

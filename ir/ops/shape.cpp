@@ -121,6 +121,13 @@ std::vector<TensorType> infer_fill(const OpCall& call) {
 }
 FactorRule fill_rule(const OpCall& call) { return rule_from(call, "-> *"); }
 
+std::vector<TensorType> infer_iota(const OpCall& call) {
+  const Shape& shape = attrs_of<ShapeAttrs>(call).shape;
+  if (shape.size() != 1) refuse_attr(call, "shape", "of " + std::to_string(shape.size()) + " dimensions", "one dimension, like [16]");
+  return {legal(call, {DType::I64, shape})};
+}
+FactorRule iota_rule(const OpCall& call) { return rule_from(call, "-> s"); }
+
 const OpInfo kOps[] = {
     {Op::Slice, "slice", "elements [start, start+size) of one dimension", OpClass::Compute, 1, 1, attrs_index<SliceAttrs>(), infer_slice,
      slice_rule, derive_slice},
@@ -129,6 +136,8 @@ const OpInfo kOps[] = {
     {Op::Concat, "concat", "the operands one after another in one dimension", OpClass::Compute, 1, -1, attrs_index<ConcatAttrs>(),
      infer_concat, concat_rule, derive_concat},
     {Op::Fill, "fill", "one value everywhere", OpClass::Compute, 0, 0, attrs_index<FillAttrs>(), infer_fill, fill_rule, nullptr},
+    {Op::Iota, "iota", "0, 1, 2, ...: each element's position in the whole", OpClass::Compute, 0, 0, attrs_index<ShapeAttrs>(), infer_iota,
+     iota_rule, nullptr},
 };
 
 }  // namespace

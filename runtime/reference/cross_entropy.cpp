@@ -17,30 +17,28 @@ bool ignored(const KernelCall& call, double label) {
   return ignore && label == static_cast<double>(*ignore);
 }
 
-/// Indices along a dimension that this device may hold a part of: global size, and the part.
+/// Indices along a dimension of which this device may hold a part.
 struct Picker {
   std::int64_t global_size;
-  std::int64_t first;
-  std::int64_t size;
+  Positions held;
 
-  Picker(const KernelCall& call, const DimFactors& factors, std::int64_t local_size)
-      : global_size(1), first(origin_of(call, factors)), size(local_size) {
-    for (const std::uint16_t f : factors) global_size *= call.rule->factors[f].size;
-  }
   /// Local index, or −1 where another device holds it.
   std::int64_t local(double index) const {
     const std::int64_t global = static_cast<std::int64_t>(index);
     if (global < 0 || global >= global_size)
       throw RunError("index " + std::to_string(global) + " is outside [0, " + std::to_string(global_size) + ")");
-    return global >= first && global < first + size ? global - first : -1;
+    return held.local(global);
   }
 };
+
+Picker along_operand(const KernelCall& call, std::size_t dim) { return {operand_size(call, 0, dim), operand_positions(call, 0, dim)}; }
+Picker along_last(const KernelCall& call) { return along_operand(call, call.operands[0].shape.size() - 1); }
 
 }  // namespace
 
 void embedding(const KernelCall& call) {
   const std::int64_t h = last_dim(call.operands[0]);
-  const Picker picker(call, call.rule->operands[0][0], call.operands[0].shape[0]);
+  const Picker picker = along_operand(call, 0);
   const Doubles table(call.operands[0]), ids(call.operands[1]);
   DoubleResult y(call.results[0]);
   for (std::int64_t r = 0; r < ids.size(); ++r)
@@ -49,7 +47,7 @@ void embedding(const KernelCall& call) {
 
 void embedding_bw(const KernelCall& call) {
   const std::int64_t h = last_dim(call.results[0]);
-  const Picker picker(call, call.rule->results[0][0], call.results[0].shape[0]);
+  const Picker picker{result_size(call, 0, 0), result_positions(call, 0, 0)};
   const Doubles dy(call.operands[0]), ids(call.operands[1]);
   DoubleResult dtable(call.results[0]);
   for (std::int64_t r = 0; r < ids.size(); ++r)
@@ -59,7 +57,7 @@ void embedding_bw(const KernelCall& call) {
 
 void softmax_xent(const KernelCall& call) {
   const std::int64_t v = last_dim(call.operands[0]);
-  const Picker picker(call, call.rule->operands[0].back(), v);
+  const Picker picker = along_last(call);
   const Doubles logits(call.operands[0]), labels(call.operands[1]);
   DoubleResult nll(call.results[0]), lse(call.results[1]);
   for (std::int64_t r = 0; r < labels.size(); ++r) {
@@ -74,7 +72,7 @@ void softmax_xent(const KernelCall& call) {
 
 void softmax_xent_bi(const KernelCall& call) {
   const std::int64_t v = last_dim(call.operands[0]);
-  const Picker picker(call, call.rule->operands[0].back(), v);
+  const Picker picker = along_last(call);
   const Doubles logits(call.operands[0]), labels(call.operands[1]), lse(call.operands[2]);
   const double scale = scalar(call.operands[3]);
   DoubleResult dlogits(call.results[0]);
@@ -111,7 +109,7 @@ void sum_exp(const KernelCall& call) {
 
 void pick(const KernelCall& call) {
   const std::int64_t v = last_dim(call.operands[0]);
-  const Picker picker(call, call.rule->operands[0].back(), v);
+  const Picker picker = along_last(call);
   const Doubles x(call.operands[0]), labels(call.operands[1]);
   DoubleResult picked(call.results[0]);
   for (std::int64_t r = 0; r < labels.size(); ++r) {

@@ -36,7 +36,8 @@ Shape broadcast_strides(const Shape& operand, const Shape& result) {
 }
 
 template <class F>
-void broadcast(const Shape& shape, const Shape& stride_x, const Shape& stride_y, std::size_t dim, const double* x, const double* y, double*& z, F&& f) {
+void broadcast(const Shape& shape, const Shape& stride_x, const Shape& stride_y, std::size_t dim, const double* x, const double* y,
+               double*& z, F&& f) {
   if (shape.empty()) {
     *z++ = f(*x, *y);
     return;
@@ -60,7 +61,8 @@ void broadcast(const KernelCall& call, F&& f) {
   DoubleResult z(call.results[0]);
   if (z.size() == 0) return;
   double* at = z.data();
-  broadcast(shape, broadcast_strides(call.operands[0].shape, shape), broadcast_strides(call.operands[1].shape, shape), 0, x.data(), y.data(), at, f);
+  broadcast(shape, broadcast_strides(call.operands[0].shape, shape), broadcast_strides(call.operands[1].shape, shape), 0, x.data(),
+            y.data(), at, f);
 }
 
 const double kGeluScale = std::sqrt(2 / std::numbers::pi);
@@ -76,8 +78,8 @@ void drop(const KernelCall& call, std::size_t dim, std::uint64_t key, const doub
     ++x;
     return;
   }
-  const std::int64_t origin = result_origin(call, 0, dim);
-  for (std::int64_t i = 0; i < shape[dim]; ++i) drop(call, dim + 1, fold(key, origin + i), x, y);
+  const Positions at = result_positions(call, 0, dim);
+  for (std::int64_t i = 0; i < shape[dim]; ++i) drop(call, dim + 1, fold(key, at[i]), x, y);
 }
 
 }  // namespace
@@ -121,6 +123,20 @@ void silu_grad(const KernelCall& call) {
   zip(call, [](double x, double dy) { return dy * sigmoid(x) * (1 + x * (1 - sigmoid(x))); });
 }
 
+void swiglu(const KernelCall& call) {
+  zip(call, [](double a, double b) { return a * sigmoid(a) * b; });
+}
+
+void swiglu_grad(const KernelCall& call) {
+  const Doubles a(call.operands[0]), b(call.operands[1]), dy(call.operands[2]);
+  DoubleResult da(call.results[0]), db(call.results[1]);
+  for (std::int64_t i = 0; i < da.size(); ++i) {
+    const double s = sigmoid(a[i]);
+    da[i] = dy[i] * b[i] * s * (1 + a[i] * (1 - s));
+    db[i] = dy[i] * a[i] * s;
+  }
+}
+
 void dropout(const KernelCall& call) {
   const Doubles x(call.operands[0]);
   DoubleResult y(call.results[0]);
@@ -148,6 +164,12 @@ void cast(const KernelCall& call) {
 void fill(const KernelCall& call) {
   DoubleResult y(call.results[0]);
   for (std::int64_t i = 0; i < y.size(); ++i) y[i] = attrs_of<FillAttrs>(call).value;
+}
+
+void iota(const KernelCall& call) {
+  const Positions at = result_positions(call, 0, 0);
+  DoubleResult y(call.results[0]);
+  for (std::int64_t i = 0; i < y.size(); ++i) y[i] = static_cast<double>(at[i]);
 }
 
 void sq_error(const KernelCall& call) {

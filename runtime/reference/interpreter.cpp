@@ -107,7 +107,8 @@ void Interpreter::Impl::compute(NodeId node, std::int64_t step) {
       locals[v.index()].emplace_back(graph.type(v).dtype, local_shape(mesh, graph.layout(v), graph.type(v).shape, p));
       results.push_back(locals[v.index()].back().view());
     });
-    const Origin origin = device_origin(graph, node, rule, p);
+    NodePositions positions;
+    if (depends_on_position(graph[node].op)) positions = device_positions(graph, node, rule, p);
     KernelCall call;
     call.op = graph[node].op;
     call.attrs = &graph[graph[node].attrs];
@@ -116,7 +117,7 @@ void Interpreter::Impl::compute(NodeId node, std::int64_t step) {
     call.name = graph[graph[node].name];
     call.seed = seed;
     call.step = step;
-    call.origin = origin;
+    call.positions = depends_on_position(graph[node].op) ? &positions : nullptr;
     call.rule = &rule;
     try {
       reference::run_kernel(call);

@@ -19,6 +19,8 @@ Kernel kernel_of(Op op) {
     case Op::GeluGrad: return gelu_grad;
     case Op::Silu: return silu;
     case Op::SiluGrad: return silu_grad;
+    case Op::Swiglu: return swiglu;
+    case Op::SwigluGrad: return swiglu_grad;
     case Op::SumTo: return sum_to;
     case Op::LayerNorm: return layer_norm;
     case Op::LayerNormBI: return layer_norm_bi;
@@ -26,9 +28,17 @@ Kernel kernel_of(Op op) {
     case Op::RmsNorm: return rms_norm;
     case Op::RmsNormBI: return rms_norm_bi;
     case Op::RmsNormBW: return rms_norm_bw;
+    case Op::RowSum: return row_sum;
+    case Op::RowSumSq: return row_sum_sq;
+    case Op::NormApply: return norm_apply;
+    case Op::NormDots: return norm_dots;
+    case Op::NormBIApply: return norm_bi_apply;
     case Op::Rope: return rope;
     case Op::Attention: return attention;
     case Op::AttentionBI: return attention_bi;
+    case Op::AttentionPiece: return attention;
+    case Op::AttentionPieceBI: return attention_bi;
+    case Op::AttentionMerge: return attention_merge;
     case Op::Embedding: return embedding;
     case Op::EmbeddingBW: return embedding_bw;
     case Op::SoftmaxXent: return softmax_xent;
@@ -49,6 +59,7 @@ Kernel kernel_of(Op op) {
     case Op::Concat: return concat;
     case Op::Cast: return cast;
     case Op::Fill: return fill;
+    case Op::Iota: return iota;
     case Op::SumSq: return sum_sq;
     case Op::ClipCoef: return clip_coef;
     case Op::Sgd: return sgd;

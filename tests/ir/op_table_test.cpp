@@ -22,6 +22,8 @@ TensorType f64(Shape shape) { return {DType::F64, std::move(shape)}; }
 TensorType bf16(Shape shape) { return {DType::BF16, std::move(shape)}; }
 TensorType i64(Shape shape) { return {DType::I64, std::move(shape)}; }
 
+const IntervalTable kZigzag{{{0, 1}, {3, 4}}, {{1, 3}}};
+
 /// Calls of every operator that computes or updates, with zero-sized and rank-0 values among them.
 std::vector<Sample> samples() {
   return {
@@ -39,6 +41,8 @@ std::vector<Sample> samples() {
       {Op::GeluGrad, NoAttrs{}, {f32({2, 3}), f32({2, 3})}},
       {Op::Silu, NoAttrs{}, {f32({})}},
       {Op::SiluGrad, NoAttrs{}, {f32({2, 3}), f32({2, 3})}},
+      {Op::Swiglu, NoAttrs{}, {bf16({2, 3}), bf16({2, 3})}},
+      {Op::SwigluGrad, NoAttrs{}, {f32({2, 3}), f32({2, 3}), f32({2, 3})}},
       {Op::SumTo, ShapeAttrs{{1, 3}}, {f32({4, 2, 3})}},
       {Op::SumTo, ShapeAttrs{{}}, {f32({4, 2, 3})}},
       {Op::LayerNorm, NormAttrs{}, {bf16({2, 3, 4}), bf16({4}), bf16({4})}},
@@ -47,6 +51,15 @@ std::vector<Sample> samples() {
       {Op::RmsNorm, NormAttrs{}, {f32({4}), f32({4})}},
       {Op::RmsNormBI, NoAttrs{}, {f32({2, 4}), f32({2, 4}), f32({4}), f32({2})}},
       {Op::RmsNormBW, NoAttrs{}, {f32({2, 4}), f32({2, 4}), f32({2})}},
+      {Op::RowSum, NoAttrs{}, {bf16({2, 3, 4})}},
+      {Op::RowSumSq, NoAttrs{}, {f32({4})}},
+      {Op::RowSumSq, NoAttrs{}, {bf16({2, 4}), f32({2})}},
+      {Op::NormApply, NormAttrs{}, {bf16({2, 4}), bf16({4}), f32({2})}},
+      {Op::NormApply, NormAttrs{}, {f32({2, 0}), f32({0}), f32({0}), f32({2}), f32({2})}},
+      {Op::NormDots, NoAttrs{}, {f32({2, 4}), f32({2, 4}), f32({4}), f32({2})}},
+      {Op::NormDots, NoAttrs{}, {bf16({2, 4}), bf16({2, 4}), bf16({4}), f32({2}), f32({2})}},
+      {Op::NormBIApply, NoAttrs{}, {f32({2, 4}), f32({2, 4}), f32({4}), f32({2}), f32({2})}},
+      {Op::NormBIApply, NoAttrs{}, {f64({2, 4}), f64({2, 4}), f64({4}), f64({2}), f64({2}), f64({2}), f64({2})}},
       {Op::Rope, RopeAttrs{}, {f32({2, 3, 4, 8})}},
       {Op::Attention, AttentionAttrs{}, {f32({2, 3, 6, 8}), f32({2, 3, 2, 8}), f32({2, 3, 2, 5})}},
       {Op::Attention, AttentionAttrs{false, 1}, {f32({2, 7, 6, 8}), f32({2, 3, 6, 8}), f32({2, 3, 6, 8})}},
@@ -54,6 +67,13 @@ std::vector<Sample> samples() {
       {Op::AttentionBI,
        AttentionAttrs{},
        {bf16({2, 3, 6, 8}), bf16({2, 3, 2, 8}), bf16({2, 3, 2, 5}), bf16({2, 3, 6, 5}), f32({2, 3, 6}), bf16({2, 3, 6, 5})}},
+      {Op::AttentionPiece, AttentionPieceAttrs{true, 1, kZigzag, 1}, {f32({2, 4, 6, 8}), f32({2, 4, 2, 8}), f32({2, 4, 2, 5})}},
+      {Op::AttentionPiece, AttentionPieceAttrs{true, 1, {{}, {}}, 1}, {f32({2, 0, 6, 8}), f32({2, 0, 2, 8}), f32({2, 0, 2, 5})}},
+      {Op::AttentionPieceBI,
+       AttentionPieceAttrs{false, 1, kZigzag, 0},
+       {bf16({2, 4, 6, 8}), bf16({2, 4, 2, 8}), bf16({2, 4, 2, 5}), bf16({2, 4, 6, 5}), f32({2, 4, 6}), bf16({2, 4, 6, 5})}},
+      {Op::AttentionMerge, NoAttrs{}, {bf16({2, 3, 6, 5}), f32({2, 3, 6})}},
+      {Op::AttentionMerge, NoAttrs{}, {f64({2, 5}), f64({2}), f64({2, 5}), f64({2})}},
       {Op::Embedding, NoAttrs{}, {f32({10, 4}), i64({2, 3})}},
       {Op::EmbeddingBW, ShapeAttrs{{10, 4}}, {f32({2, 3, 4}), i64({2, 3})}},
       {Op::SoftmaxXent, LabelAttrs{-1}, {bf16({2, 3, 10}), i64({2, 3})}},
@@ -77,6 +97,7 @@ std::vector<Sample> samples() {
       {Op::Concat, ConcatAttrs{1}, {f32({2, 3}), f32({2, 0}), f32({2, 4})}},
       {Op::Cast, CastAttrs{DType::F32}, {i64({2, 3})}},
       {Op::Fill, FillAttrs{{2, 3}, DType::F32, 1}, {}},
+      {Op::Iota, ShapeAttrs{{5}}, {}},
       {Op::SumSq, NoAttrs{}, {f32({2, 3})}},
       {Op::ClipCoef, ClipAttrs{}, {f64({})}},
       {Op::Sgd, SgdAttrs{}, {f32({2, 3}), f32({2, 3})}},
@@ -159,10 +180,32 @@ TEST_CASE("rules state what a cut makes of the result") {
   CHECK(factor_words(heads) == "b=2:free s=3:prefix g=2:free r=3:free d=8:whole t=3:whole e=5:free");
   CHECK(heads.operand_factor(0, 2) == heads.operand_factor(1, 2));
   CHECK(heads.operand_dim(1, heads.operand_factor(0, 2)) == 2);
+  CHECK(factor_words(rule(Op::RowSumSq, NoAttrs{}, {f32({2, 4}), f32({2})})) == "d0=2:free h=4:sum");
+  CHECK(factor_words(rule(Op::NormApply, NormAttrs{}, {f32({2, 4}), f32({4}), f32({2})})) == "d0=2:free h=4:free");
+  CHECK(factor_words(rule(Op::NormDots, NoAttrs{}, {f32({2, 4}), f32({2, 4}), f32({4}), f32({2})})) == "d0=2:free h=4:sum");
   CHECK(factor_words(rule(Op::SoftmaxXent, LabelAttrs{}, {f32({2, 10}), i64({2})})) == "d0=2:sum v=10:whole");
   CHECK(factor_words(rule(Op::Embedding, NoAttrs{}, {f32({10, 4}), i64({2})})) == "v=10:picked h=4:free d0=2:free");
   CHECK(factor_words(rule(Op::SumTo, ShapeAttrs{{1, 3}}, {f32({4, 2, 3})})) == "d0=4:sum d1=2:sum d2=3:free");
   CHECK(factor_words(rule(Op::Concat, ConcatAttrs{1}, {f32({2, 3}), f32({2, 4})})) == "d0=2:free to=7:whole from0=3:whole from1=4:whole");
+}
+
+TEST_CASE("a piece of attention has one sequence, cut into its pieces, with the keys turned") {
+  const AttentionPieceAttrs attrs{true, 1, {{{0, 3}}, {{3, 4}}, {{4, 6}}}, 2};
+  const std::vector<TensorType> forward{f32({2, 6, 6, 8}), f32({2, 6, 2, 8}), f32({2, 6, 2, 5})};
+  const FactorRule piece = rule(Op::AttentionPiece, attrs, forward);
+  CHECK(factor_words(piece) == "b=2:free s=6:free g=2:free r=3:free d=8:whole e=5:free");
+  CHECK(piece.ring.factor == piece.operand_factor(0, 1));
+  CHECK(piece.ring.factor == piece.operand_factor(1, 1));
+  CHECK(piece.ring.pieces == attrs.pieces);
+  CHECK(piece.ring.operand_turn == std::vector<std::int32_t>{0, 2, 2});
+  CHECK(piece.ring.result_turn == std::vector<std::int32_t>{0, 0});
+  std::vector<TensorType> backward = forward;
+  backward.insert(backward.end(), {f32({2, 6, 6, 5}), f32({2, 6, 6}), f32({2, 6, 6, 5})});
+  const FactorRule bi = rule(Op::AttentionPieceBI, attrs, backward);
+  CHECK(factor_words(bi) == "b=2:free s=6:free g=2:free r=3:sum d=8:whole e=5:sum");
+  CHECK(bi.ring.operand_turn == std::vector<std::int32_t>{0, 2, 2, 0, 0, 0});
+  CHECK(bi.ring.result_turn == std::vector<std::int32_t>{0, 2, 2});
+  CHECK(rule(Op::Attention, AttentionAttrs{}, forward).ring.factor == -1);
 }
 
 TEST_CASE("a broadcast dimension has no factor in the operand that repeats it") {
@@ -179,6 +222,14 @@ TEST_CASE("flops follow from the rule") {
   CHECK(flops(rule(Op::Einsum, EinsumAttrs{"bh,hf->bf"}, {f32({2, 3}), f32({3, 5})})) == 2 * 2 * 3 * 5);
   CHECK(flops(rule(Op::Attention, AttentionAttrs{false, 1}, {f32({2, 3, 6, 8}), f32({2, 3, 2, 8}), f32({2, 3, 2, 5})})) ==
         Approx(2 * 2 * 3 * 3 * 6 * (8 + 5)));
+  // pieces cost what their queries see: 3 + 2 + 1 keys of their own, and those before them
+  const auto piece_flops = [](bool causal, std::int64_t turn) {
+    const std::vector<TensorType> operands{f32({1, 6, 1, 2}), f32({1, 6, 1, 2}), f32({1, 6, 1, 3})};
+    return flops(rule(Op::AttentionPiece, AttentionPieceAttrs{causal, 1, {{{0, 1}, {5, 6}}, {{1, 2}, {4, 5}}, {{2, 4}}}, turn}, operands));
+  };
+  CHECK(piece_flops(true, 0) == Approx(2 * (2 + 3) * (3 + 3 + 3)));
+  CHECK(piece_flops(true, 1) + piece_flops(true, 2) == Approx(2 * (2 + 3) * (21 - 9)));
+  CHECK(piece_flops(false, 2) == Approx(2 * (2 + 3) * 12));
   CHECK(flops(rule(Op::Slice, SliceAttrs{0, 0, 1}, {f32({2, 3})})) == 0);
 }
 
@@ -221,6 +272,17 @@ TEST_CASE("operators refuse operands of the wrong type") {
   CHECK_ERROR(
       infer(Op::Attention, AttentionAttrs{}, {f32({2, 5, 6, 8}), f32({2, 3, 2, 8}), f32({2, 3, 2, 8})}),
       "attention: operand 1 is f32[2,3,2,8], expected at least as many keys as queries for causal attention, dimension 1 of operand 0 (5)");
+  CHECK_ERROR(
+      infer(Op::AttentionPiece, AttentionPieceAttrs{false, 1, {{{0, 4}}}, 0}, {f32({2, 4, 6, 8}), f32({2, 5, 2, 8}), f32({2, 5, 2, 8})}),
+      "attention_piece: operand 1 is f32[2,5,2,8], expected as many keys as queries, dimension 1 of operand 0 (4)");
+  CHECK_ERROR(infer(Op::AttentionMerge, NoAttrs{}, {f32({2, 5}), f32({2}), f32({2, 5})}),
+              "attention_merge: got 3 operands, expected a log-sum-exp after each o");
+  CHECK_ERROR(infer(Op::AttentionMerge, NoAttrs{}, {bf16({2, 5}), bf16({2})}), "attention_merge: operand 1 is bf16[2], expected f32[2]");
+  CHECK_ERROR(infer(Op::NormApply, NormAttrs{}, {f32({2, 4}), f32({4}), f32({2}), f32({2})}),
+              "norm_apply: got 4 operands, expected 3 (rms_norm) or 5 (layer_norm)");
+  CHECK_ERROR(infer(Op::NormBIApply, NoAttrs{}, {f32({2, 4}), f32({2, 4}), f32({4}), f32({2}), f32({4})}),
+              "norm_bi_apply: operand 4 is f32[4], expected f32[2]");
+  CHECK_ERROR(infer(Op::Swiglu, NoAttrs{}, {f32({2}), f32({3})}), "swiglu: operand 1 is f32[3], expected f32[2]");
   CHECK_ERROR(infer(Op::Embedding, NoAttrs{}, {f32({10, 4}), f32({2})}), "embedding: operand 1 is f32[2], expected integers (i32, i64)");
   CHECK_ERROR(infer(Op::SoftmaxXent, LabelAttrs{}, {f32({2, 10}), i64({3})}), "softmax_xent: operand 1 is i64[3], expected i64[2]");
   CHECK_ERROR(infer(Op::Sum, SumAttrs{}, {f32({2}), f32({2}), f32({3})}), "sum: operand 2 is f32[3], expected f32[2]");
@@ -240,6 +302,19 @@ TEST_CASE("operators refuse attributes that cannot be") {
   CHECK_ERROR(
       einsum("bh,hf->b"),
       "einsum: spec is \"bh,hf->b\", expected letter 'f' of operand 1 in the other operand or the result (sum_to sums a dimension of one)");
+  const auto pieces = [](const IntervalTable& table, std::int64_t turn = 0) {
+    return infer(Op::AttentionPiece, AttentionPieceAttrs{true, 1, table, turn}, {f32({2, 4, 6, 8}), f32({2, 4, 2, 8}), f32({2, 4, 2, 8})});
+  };
+  const std::string each = "expected each of the 4 positions in one piece";
+  CHECK_ERROR(pieces({}), "attention_piece: pieces is {}, expected at least one piece");
+  CHECK_ERROR(pieces({{{0, 2}}, {{1, 4}}}), "attention_piece: pieces is a table with pieces that do not have position 1 once, " + each);
+  CHECK_ERROR(pieces({{{0, 2}}, {{3, 4}}}), "attention_piece: pieces is a table with pieces that do not have position 2 once, " + each);
+  CHECK_ERROR(pieces({{{0, 2}}, {{2, 5}}}), "attention_piece: pieces is a table with pieces of 5 positions, " + each);
+  CHECK_ERROR(pieces({{{3, 4}, {0, 1}}, {{1, 3}}}),
+              "attention_piece: pieces is a table with intervals of a piece that are not sorted, " + each);
+  CHECK_ERROR(pieces(kZigzag, 2), "attention_piece: turn is 2, expected 0 to 1 for 2 pieces");
+  CHECK_ERROR(pieces(kZigzag, -1), "attention_piece: turn is -1, expected 0 to 1 for 2 pieces");
+  CHECK_ERROR(infer(Op::Iota, ShapeAttrs{{2, 3}}, {}), "iota: shape is of 2 dimensions, expected one dimension, like [16]");
   CHECK_ERROR(infer(Op::Dropout, DropoutAttrs{1}, {f32({2})}), "dropout: p is 1, expected a probability, 0 <= p < 1");
   CHECK_ERROR(infer(Op::Dropout, DropoutAttrs{std::nan("")}, {f32({2})}), "dropout: p is nan, expected a probability, 0 <= p < 1");
   CHECK_ERROR(infer(Op::Slice, SliceAttrs{0, 1, 2}, {f32({2, 3})}), "slice: size is 2, expected 0 to 1, for it starts at 1 of 2");

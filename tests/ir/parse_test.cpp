@@ -115,6 +115,11 @@ TEST_CASE("errors name file and line, what was found, and the nearest names") {
   CHECK(refusal("input %x \"x\" : f32[8]\n%y = tanh %x %x\n") == "tanh: got 2 operands, expected 1 at m.txt:2");
   CHECK(refusal("input %x \"x\" : f32[8]\ntanh %x\n") == "the results of tanh have no name, expected '%name = ' before it at m.txt:2");
   CHECK(refusal("input %x \"x\" : f32[8]\n%y, %z = tanh %x\n") == "tanh gives 1 results, the line names 2 at m.txt:2");
+  const std::string q = "input %q \"q\" : f32[1,8,1,2]\n";
+  CHECK(refusal(q + "%o, %l = attention_piece {pieces={0..2; 4..3}} %q %q %q\n") ==
+        "the end of an interval is 3, expected 5 to 1099511627776 at m.txt:2");
+  CHECK(refusal(q + "%o, %l = attention_piece {pieces=[0, 8]} %q %q %q\n") ==
+        "found '[', expected '{' before a table of intervals at m.txt:2");
   CHECK(refusal("loss \"l\" = mae %x %y\n") == "unknown loss 'mae'; known: mse, sum, softmax_xent at m.txt:1");
   CHECK(refusal("inptu %x\n") ==
         "unknown statement 'inptu'; known: input, dim, repeat, mesh, param, loss, output, fence, streams at m.txt:1");

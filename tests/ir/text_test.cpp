@@ -45,6 +45,12 @@ mesh @s2 {dp:2} devices 9 8
 )");
 }
 
+TEST_CASE("tables of intervals in attributes print as they were written, owners of nothing among them") {
+  check_round_trip(R"(%0 = input "q" : f64[1,8,2,3] F
+%1, %2 = attention_piece {causal=true, scale=1, pieces={0..2 6..8;; 2..6;}, turn=3} %0 %0 %0 : f64[1,8,2,3], f64[1,8,2] F
+)");
+}
+
 TEST_CASE("names and words of any bytes, and numbers of any size, come back") {
   Graph g;
   Builder b(g);

@@ -55,6 +55,16 @@ const Model kModels[] = {
       param %a "a" : f64[11] normal(2)
       input %t "t" : f64[11]
       loss "l" = mse (silu %a) %t)"},
+    {"swiglu", R"(
+      param %a "a" : f64[11] normal(2)
+      param %b "b" : f64[11] normal(2)
+      input %t "t" : f64[11]
+      loss "l" = mse (swiglu %a %b) %t)"},
+    {"swiglu of a parameter and an input, and the other way round", R"(
+      param %a "a" : f64[11] normal(2)
+      input %t "t" : f64[11]
+      loss "l" = mse (swiglu %a %t) %t
+      loss "m" = mse (swiglu %t %a) %t)"},
     {"sum_to, dimensions of size 1 and missing ones", R"(
       param %a "a" : f64[2,5,3,1] normal(0.5)
       input %t "t" : f64[1,3,1]
@@ -95,6 +105,11 @@ const Model kModels[] = {
       input %ids "ids" : i64[2,7] range 3
       input %t "t" : f64[2,7,3]
       loss "l" = mse (embedding %table %ids) %t)"},
+    {"embedding of positions", R"(
+      param %table "table" : f64[5,3] normal(1)
+      input %t "t" : f64[4,3]
+      %at = iota {shape=[4]}
+      loss "l" = mse (embedding %table %at) %t)"},
     {"softmax_xent, some labels ignored", R"(
       param %x "x" : f64[3,4,5] normal(2)
       input %labels "labels" : i32[3,4] range 5

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "ir/error.h"
 #include "runtime/kernel.h"
@@ -41,20 +42,35 @@ Tensor random_tensor(const TensorType& type, const KernelCase& c, bool positive,
   return tensor;
 }
 
-/// A call set up: the operand tensors, the result types, the rule at these types, and an origin of zeros.
+/// A call set up: the operand tensors, the result types, and the rule at these types.
 struct Prepared {
   KernelCase c;
   FactorRule rule;
-  std::vector<std::int64_t> origin;
+  std::optional<NodePositions> positions;  // none: all that there is
   std::vector<Tensor> operands;
   std::vector<TensorType> result_types;
 
   Prepared(KernelCase made, Random& random) : c(std::move(made)) {
     result_types = info(c.op).infer({c.op, c.attrs, c.operands});
     rule = info(c.op).rule({c.op, c.attrs, c.operands, result_types});
-    origin.assign(rule.factors.size(), 0);
     for (std::size_t i = 0; i < c.operands.size(); ++i)
       operands.push_back(random_tensor(c.operands[i], c, std::find(c.positive.begin(), c.positive.end(), i) != c.positive.end(), random));
+  }
+
+  /// Dimension `dim` of operand `operand`, and of result 0 if it is as long there, stands at these places of a longer whole.
+  void stand_at(std::size_t operand, std::size_t dim, std::vector<Interval> intervals) {
+    const auto all = [](const std::vector<TensorType>& types) {
+      std::vector<std::vector<std::vector<Interval>>> held;
+      for (const TensorType& type : types) {
+        held.emplace_back();
+        for (const std::int64_t size : type.shape) held.back().push_back({{0, size}});
+      }
+      return held;
+    };
+    if (!positions) positions = {all(c.operands), all(result_types)};
+    if (dim < result_types[0].shape.size() && result_types[0].shape[dim] == c.operands[operand].shape[dim])
+      positions->results[0][dim] = intervals;
+    positions->operands[operand][dim] = std::move(intervals);
   }
 
   /// The results, which held NaN (integers: 77) before.
@@ -76,7 +92,7 @@ struct Prepared {
     call.name = "node";
     call.seed = 3;
     call.step = 2;
-    call.origin = origin;
+    call.positions = positions ? &*positions : nullptr;
     call.rule = &rule;
     call.threads = threads;
     kernel(call);
@@ -171,17 +187,25 @@ TEST_CASE("a product of real sizes equals the reference, transposed or not, on o
     }
 }
 
-TEST_CASE("rope and dropout of the last rows are the last rows of the whole") {
+TEST_CASE("rope and dropout of some rows are those rows of the whole") {
   Random random(11);
-  for (const Op op : {Op::Rope, Op::Dropout}) {
-    Prepared all({op, op == Op::Rope ? Attrs{RopeAttrs{}} : Attrs{DropoutAttrs{0.5}}, {{DType::F32, {1, 6, 2, 4}}}}, random);
-    const Tensor expected = all.run(cpu_kernel(op))[0];
-    Prepared part({op, all.c.attrs, {{DType::F32, {1, 2, 2, 4}}}}, random);
-    part.origin[1] = 4;
-    for (std::int64_t i = 0; i < 16; ++i) part.operands[0].set(i, all.operands[0].get(32 + i));
-    const Tensor got = part.run(cpu_kernel(op))[0];
-    for (std::int64_t i = 0; i < 16; ++i) CHECK(got.get(i) == expected.get(32 + i));
-  }
+  for (const Op op : {Op::Rope, Op::Dropout})
+    for (const std::vector<Interval>& held : std::vector<std::vector<Interval>>{{{4, 6}}, {{1, 2}, {4, 5}}, {{0, 1}, {2, 3}, {5, 6}}}) {
+      Prepared all({op, op == Op::Rope ? Attrs{RopeAttrs{}} : Attrs{DropoutAttrs{0.5}}, {{DType::F32, {1, 6, 2, 4}}}}, random);
+      const Tensor expected = all.run(cpu_kernel(op))[0];
+      std::vector<std::int64_t> rows;
+      for (const Interval& interval : held)
+        for (std::int64_t row = interval.begin; row < interval.end; ++row) rows.push_back(row);
+      Prepared part({op, all.c.attrs, {{DType::F32, {1, static_cast<std::int64_t>(rows.size()), 2, 4}}}}, random);
+      part.stand_at(0, 1, held);
+      for (std::size_t r = 0; r < rows.size(); ++r)
+        for (std::int64_t i = 0; i < 8; ++i)
+          part.operands[0].set(static_cast<std::int64_t>(r) * 8 + i, all.operands[0].get(rows[r] * 8 + i));
+      for (const Tensor& got : {part.run(cpu_kernel(op))[0], part.run(reference::run_kernel)[0]})
+        for (std::size_t r = 0; r < rows.size(); ++r)
+          for (std::int64_t i = 0; i < 8; ++i)
+            CHECK(got.get(static_cast<std::int64_t>(r) * 8 + i) == Approx(expected.get(rows[r] * 8 + i)).margin(1e-6));
+    }
 }
 
 TEST_CASE("causal attention of the last queries sees all keys up to them") {
@@ -191,12 +215,69 @@ TEST_CASE("causal attention of the last queries sees all keys up to them") {
       random);
   const Tensor expected = all.run(cpu_kernel(Op::Attention))[0];
   Prepared part({Op::Attention, all.c.attrs, {{DType::F64, {1, 2, 2, 3}}, all.c.operands[1], all.c.operands[2]}}, random);
-  part.origin[1] = 4;
+  part.stand_at(0, 1, {{4, 6}});
   for (std::int64_t i = 0; i < 12; ++i) part.operands[0].set(i, all.operands[0].get(24 + i));
   part.operands[1] = all.operands[1];
   part.operands[2] = all.operands[2];
   const Tensor got = part.run(cpu_kernel(Op::Attention))[0];
   for (std::int64_t i = 0; i < 8; ++i) CHECK(std::abs(got.get(i) - expected.get(16 + i)) < 1e-14);
+}
+
+TEST_CASE("attention of rows from several places, to keys from several places, is the same on both backends") {
+  Random random(13);
+  const std::vector<TensorType> forward{{DType::F64, {2, 70, 4, 3}}, {DType::F64, {2, 90, 2, 3}}, {DType::F64, {2, 90, 2, 5}}};
+  std::vector<TensorType> backward = forward;
+  backward.insert(backward.end(), {{DType::F64, {2, 70, 4, 5}}, {DType::F64, {2, 70, 4}}, {DType::F64, {2, 70, 4, 5}}});
+  for (const bool causal : {true, false})
+    for (const Op op : {Op::Attention, Op::AttentionBI}) {
+      INFO(info(op).name << (causal ? ", causal" : ""));
+      Prepared p({op, AttentionAttrs{causal, 0.5}, op == Op::Attention ? forward : backward, 5, {4}}, random);
+      p.stand_at(0, 1, {{3, 8}, {20, 80}, {90, 95}});
+      p.stand_at(1, 1, {{0, 40}, {60, 110}});
+      const std::vector<Tensor> expected = p.run(reference::run_kernel), got = p.run(cpu_kernel(op));
+      for (std::size_t r = 0; r < expected.size(); ++r) CHECK(deviation(expected[r], got[r]) <= 1e-13);
+    }
+}
+
+TEST_CASE("a query that sees no key gets nothing, and its log-sum-exp is that of nothing") {
+  const double infinite = std::numeric_limits<double>::infinity();
+  const TensorType q{DType::F64, {1, 4, 1, 2}}, row{DType::F64, {1, 4, 1}};
+  for (const bool host : {false, true}) {
+    const auto kernel = [&](Op op) { return host ? std::function<void(const KernelCall&)>(cpu_kernel(op)) : reference::run_kernel; };
+    Random random(14);
+    Prepared piece({Op::AttentionPiece, AttentionPieceAttrs{true, 1, {{{0, 1}, {3, 4}}, {{1, 3}}}, 1}, {q, q, q}}, random);
+    const std::vector<Tensor> results = piece.run(kernel(Op::AttentionPiece));
+    CHECK(results[1].get(0) == -infinite);  // query 0 looks for keys in 1..3, which come later
+    CHECK(results[0].get(0) == 0);
+    CHECK(results[0].get(1) == 0);
+    for (std::int64_t i = 1; i < 4; ++i) CHECK(std::isfinite(results[1].get(i)));  // queries 1 and 2 see key 0, query 3 keys 1 and 2
+    Prepared merge({Op::AttentionMerge, NoAttrs{}, {q, row, q, row}}, random);
+    for (std::int64_t i = 0; i < 2; ++i) merge.operands[1].set(i, -infinite);  // rows 0 and 1 see nothing in the first piece
+    merge.operands[3].set(0, -infinite);                                       // and row 0 nothing in the second
+    const std::vector<Tensor> merged = merge.run(kernel(Op::AttentionMerge));
+    CHECK(merged[1].get(0) == -infinite);
+    CHECK(merged[0].get(0) == 0);
+    CHECK(merged[0].get(1) == 0);
+    CHECK(merged[1].get(1) == merge.operands[3].get(1));
+    CHECK(merged[0].get(2) == merge.operands[2].get(2));
+    CHECK(std::isfinite(merged[0].get(4)));
+  }
+}
+
+TEST_CASE("keys that no query of a piece sees are not touched") {
+  Random random(15);
+  const TensorType q{DType::F64, {1, 100, 2, 3}}, row{DType::F64, {1, 100, 2}};
+  const AttentionPieceAttrs attrs{true, 1, {{{0, 50}}, {{50, 100}}}, 1};  // the first half looks for keys in the second, in vain
+  Prepared forward({Op::AttentionPiece, attrs, {q, q, q}}, random);
+  Prepared backward({Op::AttentionPieceBI, attrs, {q, q, q, q, row, q}, 5, {4}}, random);
+  for (Prepared* p : {&forward, &backward})
+    for (const std::size_t operand : {1, 2})
+      for (std::int64_t i = 300; i < 600; ++i) p->operands[operand].set(i, std::numeric_limits<double>::quiet_NaN());
+  for (const Tensor& result : forward.run(cpu_kernel(Op::AttentionPiece)))
+    for (std::int64_t i = 0; i < result.elems(); ++i) CHECK(!std::isnan(result.get(i)));
+  const std::vector<Tensor> gradients = backward.run(cpu_kernel(Op::AttentionPieceBI));
+  for (std::int64_t i = 0; i < 300; ++i) CHECK(gradients[0].get(i) == 0);
+  for (std::int64_t i = 300; i < 600; ++i) CHECK((gradients[1].get(i) == 0 && gradients[2].get(i) == 0));
 }
 
 TEST_CASE("an index outside its range is refused, with the range") {

@@ -1,5 +1,6 @@
 #include "tests/support/kernel_cases.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
 #include <string>
@@ -48,6 +49,23 @@ KernelCase attention_case(Op op, DType dtype, std::int64_t least_dim, Random& ra
   return c;
 }
 
+/// A sequence in up to four pieces, each of any runs of positions or of none.
+KernelCase attention_piece_case(Op op, DType dtype, std::int64_t least_dim, Random& random) {
+  KernelCase c = attention_case(op == Op::AttentionPiece ? Op::Attention : Op::AttentionBI, dtype, least_dim, random);
+  const std::int64_t length = c.operands[0].shape[1];
+  c.op = op;
+  c.operands[1].shape[1] = c.operands[2].shape[1] = length;
+  AttentionPieceAttrs attrs{whole(random, 0, 1) == 1, 0.4, IntervalTable(static_cast<std::size_t>(whole(random, 1, 4))), 0};
+  attrs.turn = whole(random, 0, static_cast<std::int64_t>(attrs.pieces.size()) - 1);
+  for (std::int64_t at = 0; at < length;) {
+    const std::int64_t end = std::min(length, at + whole(random, 1, std::max<std::int64_t>(1, length / 2)));
+    attrs.pieces[static_cast<std::size_t>(whole(random, 0, static_cast<std::int64_t>(attrs.pieces.size()) - 1))].push_back({at, end});
+    at = end;
+  }
+  c.attrs = attrs;
+  return c;
+}
+
 }  // namespace
 
 std::int64_t whole(Random& random, std::int64_t low, std::int64_t high) {
@@ -67,6 +85,14 @@ KernelCase kernel_case(Op op, DType t, std::int64_t least_dim, Random& random) {
     case Op::Attention:
     case Op::AttentionBI:
       return attention_case(op, t, least_dim, random);
+    case Op::AttentionPiece:
+    case Op::AttentionPieceBI:
+      return attention_piece_case(op, t, least_dim, random);
+    case Op::AttentionMerge: {
+      KernelCase c{op, NoAttrs{}, {}};
+      for (std::int64_t i = whole(random, 1, 4); i > 0; --i) c.operands.insert(c.operands.end(), {{t, shape}, {w, lead}});
+      return c;
+    }
     case Op::Add:
     case Op::Mul: {
       const Shape other = one_of<Shape>(random, {shape, {h}, {1}, {}, {s, h}, {b, 1, h}, {b, s, 1}, {1, s, 1}, {b, 1, 1}});
@@ -85,6 +111,10 @@ KernelCase kernel_case(Op op, DType t, std::int64_t least_dim, Random& random) {
     case Op::SiluGrad:
     case Op::SqError:
       return {op, NoAttrs{}, {{t, shape}, {t, shape}}};
+    case Op::Swiglu:
+      return {op, NoAttrs{}, {{t, shape}, {t, shape}}};
+    case Op::SwigluGrad:
+      return {op, NoAttrs{}, {{t, shape}, {t, shape}, {t, shape}}};
     case Op::SqErrorBI:
       return {op, NoAttrs{}, {{t, shape}, {t, shape}, {w, {}}}};
     case Op::SumTo:
@@ -103,6 +133,20 @@ KernelCase kernel_case(Op op, DType t, std::int64_t least_dim, Random& random) {
       return {op, NoAttrs{}, {{t, shape}, {t, shape}, {t, {h}}, {w, lead}}, v, {3}};
     case Op::RmsNormBW:
       return {op, NoAttrs{}, {{t, shape}, {t, shape}, {w, lead}}, v, {2}};
+    case Op::RowSum:
+      return {op, NoAttrs{}, {{t, shape}}};
+    case Op::RowSumSq:
+      return whole(random, 0, 1) ? KernelCase{op, NoAttrs{}, {{t, shape}}} : KernelCase{op, NoAttrs{}, {{t, shape}, {w, lead}}};
+    case Op::NormApply:
+      return whole(random, 0, 1) ? KernelCase{op, NormAttrs{1e-3}, {{t, shape}, {t, {h}}, {w, lead}}, v, {2}}
+                                 : KernelCase{op, NormAttrs{1e-3}, {{t, shape}, {t, {h}}, {t, {h}}, {w, lead}, {w, lead}}, v, {4}};
+    case Op::NormDots:
+      return whole(random, 0, 1) ? KernelCase{op, NoAttrs{}, {{t, shape}, {t, shape}, {t, {h}}, {w, lead}}, v, {3}}
+                                 : KernelCase{op, NoAttrs{}, {{t, shape}, {t, shape}, {t, {h}}, {w, lead}, {w, lead}}, v, {4}};
+    case Op::NormBIApply:
+      return whole(random, 0, 1)
+                 ? KernelCase{op, NoAttrs{}, {{t, shape}, {t, shape}, {t, {h}}, {w, lead}, {w, lead}}, v, {3}}
+                 : KernelCase{op, NoAttrs{}, {{t, shape}, {t, shape}, {t, {h}}, {w, lead}, {w, lead}, {w, lead}, {w, lead}}, v, {4}};
     case Op::Rope:
       return {op, RopeAttrs{100, whole(random, 0, 1) == 1}, {{t, {b, s, dim(), 2 * dim()}}}};
     case Op::Embedding:
@@ -146,6 +190,8 @@ KernelCase kernel_case(Op op, DType t, std::int64_t least_dim, Random& random) {
           op, CastAttrs{one_of<DType>(random, {DType::F64, DType::F32, DType::BF16, DType::F16, DType::I32, DType::I64})}, {{t, shape}}};
     case Op::Fill:
       return {op, FillAttrs{shape, t, 1.25}, {}};
+    case Op::Iota:
+      return {op, ShapeAttrs{{s}}, {}};
     case Op::ClipCoef:
       return {op, ClipAttrs{1, 1e-6}, {{DType::F64, {}}}, v, {0}};
     case Op::Sgd:

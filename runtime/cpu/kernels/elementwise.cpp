@@ -155,15 +155,16 @@ void sum_in(const KernelCall& call) {
 
 /// Folds the coordinates of dimension `dim` and the inner ones into `key`; an element lives where its number is at least `least`.
 template <class T>
-void drop(const std::vector<std::int64_t>& origin, const Shape& shape, std::size_t dim, std::uint64_t key, std::uint64_t least, T factor,
-          const T*& x, T*& y) {
-  if (dim + 1 < shape.size()) {
-    for (std::int64_t i = 0; i < shape[dim]; ++i) drop(origin, shape, dim + 1, fold(key, origin[dim] + i), least, factor, x, y);
-    return;
+void drop(const std::vector<Positions>& positions, std::size_t dim, std::uint64_t key, std::uint64_t least, T factor, const T*& x, T*& y) {
+  for (const Interval& held : positions[dim].intervals()) {
+    if (dim + 1 < positions.size()) {
+      for (std::int64_t at = held.begin; at < held.end; ++at) drop(positions, dim + 1, fold(key, at), least, factor, x, y);
+      continue;
+    }
+    for (std::int64_t i = 0; i < held.size(); ++i) y[i] = (fold(key, held.begin + i) >> 11) < least ? T(0) : x[i] * factor;
+    x += held.size();
+    y += held.size();
   }
-  for (std::int64_t i = 0; i < shape[dim]; ++i) y[i] = (fold(key, origin[dim] + i) >> 11) < least ? T(0) : x[i] * factor;
-  x += shape[dim];
-  y += shape[dim];
 }
 
 }  // namespace
@@ -214,13 +215,34 @@ void silu_grad(const KernelCall& call) {
   });
 }
 
+void swiglu(const KernelCall& call) {
+  zip(call, [](auto a, auto b) { return a * sigmoid(a) * b; });
+}
+
+void swiglu_grad(const KernelCall& call) {
+  with_compute_type(call.operands, [&]<class T>() {
+    const In<T> left(call.operands[0]), right(call.operands[1]), gradient(call.operands[2]);
+    Out<T> dleft(call.results[0]), dright(call.results[1]);
+    const T* __restrict a = left.data();
+    const T* __restrict b = right.data();
+    const T* __restrict dy = gradient.data();
+    T* __restrict da = dleft.data();
+    T* __restrict db = dright.data();
+    for (std::int64_t i = 0; i < dleft.size(); ++i) {
+      const T s = sigmoid(a[i]);
+      da[i] = dy[i] * b[i] * s * (1 + a[i] * (1 - s));
+      db[i] = dy[i] * a[i] * s;
+    }
+  });
+}
+
 void dropout(const KernelCall& call) {
   const double p = attrs_of<DropoutAttrs>(call).p;
   const auto least = static_cast<std::uint64_t>(std::ceil(p * 0x1.0p53));  // uniform(key) < p as integers
   const std::uint64_t key = random_key(call.name, call.seed, call.step);
   const Shape& shape = call.results[0].shape;
-  std::vector<std::int64_t> origin;
-  for (std::size_t d = 0; d < shape.size(); ++d) origin.push_back(result_origin(call, 0, d));
+  std::vector<Positions> positions;
+  for (std::size_t d = 0; d < shape.size(); ++d) positions.push_back(result_positions(call, 0, d));
   with_compute_type(call.operands, [&]<class T>() {
     const In<T> x(call.operands[0]);
     Out<T> y(call.results[0]);
@@ -230,7 +252,7 @@ void dropout(const KernelCall& call) {
     if (shape.empty())
       *to = (key >> 11) < least ? T(0) : *from * factor;
     else
-      drop(origin, shape, 0, key, least, factor, from, to);
+      drop(positions, 0, key, least, factor, from, to);
   });
 }
 

@@ -24,6 +24,10 @@ Kernel cpu_kernel(Op op) {
       return cpu::silu;
     case Op::SiluGrad:
       return cpu::silu_grad;
+    case Op::Swiglu:
+      return cpu::swiglu;
+    case Op::SwigluGrad:
+      return cpu::swiglu_grad;
     case Op::SumTo:
       return cpu::sum_to;
     case Op::LayerNorm:
@@ -38,12 +42,28 @@ Kernel cpu_kernel(Op op) {
       return cpu::rms_norm_bi;
     case Op::RmsNormBW:
       return cpu::rms_norm_bw;
+    case Op::RowSum:
+      return cpu::row_sum;
+    case Op::RowSumSq:
+      return cpu::row_sum_sq;
+    case Op::NormApply:
+      return cpu::norm_apply;
+    case Op::NormDots:
+      return cpu::norm_dots;
+    case Op::NormBIApply:
+      return cpu::norm_bi_apply;
     case Op::Rope:
       return cpu::rope;
     case Op::Attention:
       return cpu::attention;
     case Op::AttentionBI:
       return cpu::attention_bi;
+    case Op::AttentionPiece:
+      return cpu::attention;
+    case Op::AttentionPieceBI:
+      return cpu::attention_bi;
+    case Op::AttentionMerge:
+      return cpu::attention_merge;
     case Op::Embedding:
       return cpu::embedding;
     case Op::EmbeddingBW:
@@ -84,6 +104,8 @@ Kernel cpu_kernel(Op op) {
       return cpu::cast;
     case Op::Fill:
       return cpu::fill;
+    case Op::Iota:
+      return cpu::iota;
     case Op::SumSq:
       return cpu::sum_sq;
     case Op::ClipCoef:

@@ -17,6 +17,8 @@ void gelu(const KernelCall& call);
 void gelu_grad(const KernelCall& call);
 void silu(const KernelCall& call);
 void silu_grad(const KernelCall& call);
+void swiglu(const KernelCall& call);
+void swiglu_grad(const KernelCall& call);
 void dropout(const KernelCall& call);
 void sum(const KernelCall& call);
 void sum_to(const KernelCall& call);
@@ -27,10 +29,16 @@ void layer_norm_bw(const KernelCall& call);
 void rms_norm(const KernelCall& call);
 void rms_norm_bi(const KernelCall& call);
 void rms_norm_bw(const KernelCall& call);
+void row_sum(const KernelCall& call);
+void row_sum_sq(const KernelCall& call);
+void norm_apply(const KernelCall& call);
+void norm_dots(const KernelCall& call);
+void norm_bi_apply(const KernelCall& call);
 
 void rope(const KernelCall& call);
 void attention(const KernelCall& call);
 void attention_bi(const KernelCall& call);
+void attention_merge(const KernelCall& call);
 
 void embedding(const KernelCall& call);
 void embedding_bw(const KernelCall& call);
@@ -51,6 +59,7 @@ void pad(const KernelCall& call);
 void concat(const KernelCall& call);
 void cast(const KernelCall& call);
 void fill(const KernelCall& call);
+void iota(const KernelCall& call);
 
 void sum_sq(const KernelCall& call);
 void clip_coef(const KernelCall& call);

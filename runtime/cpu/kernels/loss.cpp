@@ -16,22 +16,21 @@ bool ignored(const KernelCall& call, std::int64_t label) {
   return ignore && label == *ignore;
 }
 
-/// Indices along a dimension that this device may hold a part of: its global size, and the part.
+/// Indices along a dimension of which this device may hold a part.
 struct Picker {
-  std::int64_t global_size = 1;
-  std::int64_t first;
-  std::int64_t size;
+  std::int64_t global_size;
+  Positions held;
 
-  Picker(const KernelCall& call, const DimFactors& factors, std::int64_t local_size) : first(origin_of(call, factors)), size(local_size) {
-    for (const auto f : factors) global_size *= call.rule->factors[f].size;
-  }
   /// Local index, or −1 where another device holds it.
   std::int64_t local(std::int64_t index) const {
     if (index < 0 || index >= global_size)
       throw RunError("index " + std::to_string(index) + " is outside [0, " + std::to_string(global_size) + ")");
-    return index >= first && index < first + size ? index - first : -1;
+    return held.local(index);
   }
 };
+
+Picker along_operand(const KernelCall& call, std::size_t dim) { return {operand_size(call, 0, dim), operand_positions(call, 0, dim)}; }
+Picker along_last(const KernelCall& call) { return along_operand(call, call.operands[0].shape.size() - 1); }
 
 template <class T>
 T largest(const T* row, std::int64_t size) {
@@ -64,7 +63,7 @@ double count_of(const KernelCall& call, std::size_t operand) {
 
 void embedding(const KernelCall& call) {
   const std::int64_t h = last_dim(call.operands[0]);
-  const Picker picker(call, call.rule->operands[0][0], call.operands[0].shape[0]);
+  const Picker picker = along_operand(call, 0);
   const Indices ids(call.operands[1]);
   const std::int64_t row_bytes = h * size_bytes(call.results[0].dtype);
   const std::byte* table = call.operands[0].as<std::byte>();
@@ -80,7 +79,7 @@ void embedding(const KernelCall& call) {
 
 void embedding_bw(const KernelCall& call) {
   const std::int64_t h = last_dim(call.results[0]);
-  const Picker picker(call, call.rule->results[0][0], call.results[0].shape[0]);
+  const Picker picker{result_size(call, 0, 0), result_positions(call, 0, 0)};
   const Indices ids(call.operands[1]);
   with_compute_type(call.operands, [&]<class T>() {
     const In<T> dy(call.operands[0]);
@@ -98,7 +97,7 @@ void embedding_bw(const KernelCall& call) {
 
 void softmax_xent(const KernelCall& call) {
   const std::int64_t v = last_dim(call.operands[0]);
-  const Picker picker(call, call.rule->operands[0].back(), v);
+  const Picker picker = along_last(call);
   const Indices labels(call.operands[1]);
   with_compute_type(call.operands, [&]<class T>() {
     const In<T> logits(call.operands[0]);
@@ -118,7 +117,7 @@ void softmax_xent(const KernelCall& call) {
 
 void softmax_xent_bi(const KernelCall& call) {
   const std::int64_t v = last_dim(call.operands[0]);
-  const Picker picker(call, call.rule->operands[0].back(), v);
+  const Picker picker = along_last(call);
   const Indices labels(call.operands[1]);
   with_compute_type(call.operands, [&]<class T>() {
     const In<T> logits(call.operands[0]), lse(call.operands[2]);
@@ -167,7 +166,7 @@ void sum_exp(const KernelCall& call) {
 
 void pick(const KernelCall& call) {
   const std::int64_t v = last_dim(call.operands[0]);
-  const Picker picker(call, call.rule->operands[0].back(), v);
+  const Picker picker = along_last(call);
   const Indices labels(call.operands[1]);
   const TensorView& x = call.operands[0];
   const TensorView& picked = call.results[0];

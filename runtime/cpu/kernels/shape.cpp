@@ -70,6 +70,13 @@ void cast(const KernelCall& call) {
     for (std::int64_t i = 0; i < size; ++i) store_element(to.dtype, to.data, i, load_element(from.dtype, from.data, i));
 }
 
+void iota(const KernelCall& call) {
+  auto* to = call.results[0].as<std::int64_t>();
+  const Positions positions = result_positions(call, 0, 0);
+  for (const Interval& held : positions.intervals())
+    for (std::int64_t at = held.begin; at < held.end; ++at) *to++ = at;
+}
+
 void fill(const KernelCall& call) {
   const TensorView& to = call.results[0];
   const std::int64_t size = elems(to);
