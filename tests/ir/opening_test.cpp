@@ -1,6 +1,8 @@
 #include "ir/opening.h"
 
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -261,13 +263,16 @@ const Ring kRings[] = {
     {"by turns", {{{0, 1}, {2, 3}, {4, 5}, {6, 7}}, {{1, 2}, {3, 4}, {5, 6}}}},
 };
 
-/// Attention of 4 heads with keys of 2, trained through all of q, k and v.
+/// Attention of N heads with keys of M, trained through all of q, k and v.
 std::string attention_model(bool causal) {
   return std::string(R"(
-    param %q "q" : f64[2,7,4,3] normal(1)
-    param %k "k" : f64[2,7,2,3] normal(1)
-    param %v "v" : f64[2,7,2,5] normal(1)
-    input %t "t" : f64[2,7,4,5] cut 0
+    dim S = 7
+    dim N = 4
+    dim M = 2
+    param %q "q" : f64[2,S,N,3] normal(1)
+    param %k "k" : f64[2,S,M,3] normal(1)
+    param %v "v" : f64[2,S,M,5] normal(1)
+    input %t "t" : f64[2,S,N,5] cut 0
     %o, %lse = attention %q %k %v {causal=)") +
          (causal ? "true" : "false") + R"(, scale=0.7} LAYER=0
     loss "l" = mse (tanh %o) %t)";
@@ -330,6 +335,27 @@ TEST_CASE("attention in pieces is the same step, whatever the pieces") {
       for (const Breach& breach : verify(opened)) FAIL_CHECK("R" << breach.rule << ": " << breach.message);
       CHECK(same_step(whole, opened, 1e-12));
     }
+  }
+}
+
+TEST_CASE("attention in random pieces, with any number of heads a key head, is the same step") {
+  std::mt19937 random(5);
+  const auto whole_number = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 30; ++i) {
+    const std::int64_t length = whole_number(1, 12), key_heads = whole_number(1, 3), heads = key_heads * whole_number(1, 3);
+    IntervalTable pieces(static_cast<std::size_t>(whole_number(1, 5)));
+    for (std::int64_t at = 0; at < length;) {
+      const std::int64_t end = std::min(length, at + whole_number(1, 4));
+      pieces[static_cast<std::size_t>(whole_number(0, static_cast<std::int64_t>(pieces.size()) - 1))].push_back({at, end});
+      at = end;
+    }
+    const bool causal = whole_number(0, 2) > 0;
+    const Graph step = differentiate(parse(attention_model(causal), "m", {{"S", length}, {"N", heads}, {"M", key_heads}}), {});
+    const Graph opened = in_ring(step, pieces);
+    INFO(print(opened));
+    CHECK(same_step(step, opened, 1e-12));
   }
 }
 
