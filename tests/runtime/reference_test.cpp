@@ -146,6 +146,36 @@ TEST_CASE("rope with a factor slows down the pairs that turn seldom in the origi
               {0, 0, 0, 0, 0, 0, std::cos(1), std::cos(mixed), std::cos(slow), std::sin(1), std::sin(mixed), std::sin(slow)});
 }
 
+TEST_CASE("iota counts from its origin, whatever places of it a device holds") {
+  const Values expected{10, 11, 12, 13, 14};
+  CHECK(value(R"(
+    %0 = iota {shape=[5]} : i64[5] F origin=[10]
+    output "y" {kind=metric} %0 U)") == expected);
+  for (const std::string cut : {"sp", "sp {0..1 4..5; 1..4}", "sp {; 0..5}"})
+    CHECK(value(R"(
+      mesh @s0 {sp:2} devices 0 1
+      %0 = iota {shape=[5]} : i64[5] @s0 [)" +
+                cut + R"(] F origin=[10]
+      output "y" {kind=metric} %0 U mesh=@s0)") == expected);
+}
+
+TEST_CASE("an operator at an origin does to its rows what it does to those rows of the whole") {
+  // rows 2..5 of a sequence of 5, on two devices by turns
+  const std::string part = R"(
+    mesh @s0 {sp:2} devices 0 1
+    %0 = input "x" {} : f64[1,3,1,2] @s0 [-, sp {0..1 2..3; 1..2}, -, -] F
+    %1 = rope {base=10, inverse=false} %0 : f64[1,3,1,2] @s0 [-, sp {0..1 2..3; 1..2}, -, -] F origin=[0,2]
+    %2 = dropout {p=0.5} %1 : f64[1,3,1,2] @s0 [-, sp {0..1 2..3; 1..2}, -, -] "drop" F origin=[0,2]
+    output "y" {kind=metric} %2 U mesh=@s0)";
+  const std::string whole = R"(
+    %0 = input "x" {} : f64[1,5,1,2] F
+    %1 = rope {base=10, inverse=false} %0 : f64[1,5,1,2] F
+    %2 = dropout {p=0.5} %1 : f64[1,5,1,2] "drop" F
+    output "y" {kind=metric} %2 U)";
+  const Values all = value(whole, {{"x", {9, 8, 7, 6, 5, 4, 3, 2, 1, 10}}});
+  check_close(value(part, {{"x", {5, 4, 3, 2, 1, 10}}}), Values(all.begin() + 4, all.end()));
+}
+
 TEST_CASE("norms divide by the deviation of each row, or its root mean square") {
   const std::string layer = R"(
     input %x "x" : f64[1,2]
