@@ -1,46 +1,11 @@
 #include <algorithm>
+#include <optional>
 
+#include "ir/change.h"
 #include "ir/verifier.h"
 
 namespace skirl {
 namespace {
-
-/// How a value stands along one axis.
-struct Standing {
-  enum class Kind : std::uint8_t { Replicate, Cut, Sum, Max } kind = Kind::Replicate;
-  int dim = -1;
-  bool operator==(const Standing&) const = default;
-};
-
-Standing standing(const Layout& layout, std::uint8_t axis) {
-  if (const int dim = layout.dim_cut_by(axis); dim >= 0) return {Standing::Kind::Cut, dim};
-  for (const Partial& partial : layout.partial)
-    if (partial.axis == axis) return {partial.reduction == Reduction::Max ? Standing::Kind::Max : Standing::Kind::Sum, -1};
-  return {};
-}
-
-bool is_term(Standing s) { return s.kind == Standing::Kind::Sum || s.kind == Standing::Kind::Max; }
-
-bool makes(Op op, Standing before, Standing after) {
-  using Kind = Standing::Kind;
-  switch (op) {
-    case Op::AllReduce:
-      return is_term(before) && after.kind == Kind::Replicate;
-    case Op::AllGather:
-    case Op::Broadcast:
-      return before.kind == Kind::Cut && after.kind == Kind::Replicate;
-    case Op::ReduceScatter:
-      return is_term(before) && after.kind == Kind::Cut;
-    case Op::AllToAll:
-      return before.kind == Kind::Cut && after.kind == Kind::Cut;
-    case Op::LocalSlice:
-      return before.kind == Kind::Replicate && after.kind == Kind::Cut;
-    case Op::ZeroRest:
-      return before.kind == Kind::Replicate && after.kind == Kind::Sum;
-    default:
-      return false;
-  }
-}
 
 const char* change_text(Op op) {
   switch (op) {
@@ -52,7 +17,7 @@ const char* change_text(Op op) {
     case Op::ReduceScatter:
       return "Partial to a cut";
     case Op::AllToAll:
-      return "a cut of one dimension to one of another";
+      return "a cut of one dimension to one of another, or its pieces";
     case Op::Permute:
       return "the owners of a cut";
     case Op::LocalSlice:
@@ -62,42 +27,16 @@ const char* change_text(Op op) {
   }
 }
 
-/// Axes that a change takes from or gives to a dimension are its innermost, so what a group holds together is one piece.
-bool nested_change(const Cut& before, const Cut& after) {
-  const std::size_t common = std::min(before.axes.size(), after.axes.size());
-  return std::equal(before.axes.begin(), before.axes.begin() + static_cast<std::ptrdiff_t>(common), after.axes.begin());
-}
-
 void check_change(const Graph& g, NodeId node, std::size_t i, std::vector<Complaint>& complaints) {
   const Op op = g[node].op;
   const Layout& before = g.layout(g.operand(node, i));
   const Layout& after = g.layout(g.result(node, i));
-  const Mesh& mesh = g[g[node].mesh];
-  const std::size_t rank = g.type(g.operand(node, i)).shape.size();
-  const auto wrong = [&](const std::string& why) {
-    complaints.push_back({7, std::string(info(op).name) + " changes " + change_text(op) + ", found " + to_string(g, before, rank) + " to " +
-                                 to_string(g, after, rank) + (why.empty() ? "" : ": " + why)});
-  };
-  if (before.mesh != after.mesh) return wrong("the operand is at home");
-  bool changed = false;
-  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
-    const Standing was = standing(before, static_cast<std::uint8_t>(a));
-    const Standing is = standing(after, static_cast<std::uint8_t>(a));
-    if (was == is) continue;
-    changed = true;
-    if (!makes(op, was, is)) return wrong("axis '" + g[mesh.axes[a].name] + "'");
-  }
-  bool moved = false;
-  for (std::size_t d = 0; d < rank; ++d) {
-    const Cut& was = before.cut(d);
-    const Cut& is = after.cut(d);
-    if (was == is) continue;
-    moved = true;
-    if (!nested_change(was, is)) return wrong("in dimension " + std::to_string(d) + " not the innermost axes");
-    if (was.axes == is.axes && op != Op::Permute && op != Op::AllToAll)
-      return wrong("dimension " + std::to_string(d) + " gets other owners");
-  }
-  if (op == Op::Permute ? !moved || changed : !changed && !(op == Op::AllToAll && moved)) wrong("nothing of this kind changes");
+  const Shape& shape = g.type(g.operand(node, i)).shape;
+  std::optional<std::string> fault = "the operand is at home";
+  if (before.mesh == after.mesh) fault = change_fault(g, op, before, after, shape);
+  if (fault)
+    complaints.push_back({7, std::string(info(op).name) + " changes " + change_text(op) + ", found " + to_string(g, before, shape.size()) +
+                                 " to " + to_string(g, after, shape.size()) + ": " + *fault});
 }
 
 /// The layout on the member, of a value of the union: without the axis `copy`.
@@ -122,7 +61,7 @@ void check_view(const Graph& g, NodeId node, std::vector<Complaint>& complaints)
   if (!united.is_union() || !fits)
     return wrong("the operand is on @" + g.mesh_name(whole.mesh) + ", expected a union that has @" + g.mesh_name(g[node].mesh) +
                  " as a member");
-  if (standing(whole, 0).kind != Standing::Kind::Replicate)
+  if (whole.dim_cut_by(0) >= 0 || whole.partial_over(0))
     return wrong("the operand is " + to_string(g, whole, rank) + ", expected whole over 'copy'");
   Layout expected = part.is_union() ? whole : on_member(whole, g[node].mesh);
   expected.mesh = g[node].mesh;
@@ -139,7 +78,7 @@ void check_join(const Graph& g, NodeId node, std::vector<Complaint>& complaints)
     return wrong("got " + std::to_string(n.operand_count) + " operands, expected one for each of the " +
                  std::to_string(united.members.size()) + " members");
   const Layout& result = g.layout(g.result(node));
-  if (standing(result, 0).kind != Standing::Kind::Sum)
+  if (result.partial.empty() || !(result.partial.front() == Partial{0, Reduction::Sum}))
     return wrong("the result is " + to_string(g, result, rank) + ", expected Partial over 'copy'");
   for (std::size_t i = 0; i < n.operand_count; ++i) {
     const Layout& found = g.layout(g.operand(node, i));

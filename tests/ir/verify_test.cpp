@@ -162,12 +162,13 @@ TEST_CASE("R7: a collective makes the change of layout that its name says") {
   const std::string head = kMeshes + "%0 = input \"x\" : f64[8] @s0 [dp tp]\n";
   CHECK(breaches(head + "%1 = all_gather %0 : f64[8] @s0 [dp]\n") == "");
   CHECK(breaches(head + "%1 = all_gather %0 : f64[8] @s0 [tp]\n") ==
-        "R7 %1 = all_gather (F): all_gather changes a cut to Replicate, found @s0 [dp tp] to @s0 [tp]: in dimension 0 not the innermost "
-        "axes\n");
+        "R7 %1 = all_gather (F): all_gather changes a cut to Replicate, found @s0 [dp tp] to @s0 [tp]: in dimension 0 the devices of a "
+        "group together hold [tp {0..2 4..6; 2..4 6..8}] before and [tp] after, expected the same\n");
+  CHECK(breaches(head + "%1 = all_gather %0 : f64[8] @s0 [tp {0..2 4..6; 2..4 6..8}]\n") == "");
   CHECK(breaches(head + "%1 = all_reduce %0 : f64[8] @s0 [dp]\n") ==
         "R7 %1 = all_reduce (F): all_reduce changes Partial to Replicate, found @s0 [dp tp] to @s0 [dp]: axis 'tp'\n");
   CHECK(breaches(head + "%1 = all_gather %0 : f64[8] @s0 [dp tp]\n") ==
-        "R7 %1 = all_gather (F): all_gather changes a cut to Replicate, found @s0 [dp tp] to @s0 [dp tp]: nothing of this kind changes\n");
+        "R7 %1 = all_gather (F): all_gather changes a cut to Replicate, found @s0 [dp tp] to @s0 [dp tp]: nothing changes\n");
 }
 
 TEST_CASE("R8: a send has one recv, on another mesh, and nothing Partial crosses") {
