@@ -118,7 +118,7 @@ std::optional<std::string> change_fault(const Graph& graph, Op op, const Layout&
     const std::optional<Op> makes = candidate(mesh, from, to, shape, found);
     if (makes == change) return std::nullopt;
     if (!makes) return "nothing changes";
-    return "dimension " + std::to_string(found.moved.front()) + " gets other owners, which is a " + info(*makes).name;
+    return "dimension " + std::to_string(found.moved.front()) + " gets other owners, which is " + info(*makes).name;
   }
   if (found.moved.empty()) return std::nullopt;
   const std::size_t d = found.moved.front();

@@ -115,7 +115,7 @@ std::string tensors(const FactorRule& rule, const std::vector<std::vector<DimFac
     std::string dims;
     for (const DimFactors& dim : list[i]) {
       std::string product;
-      for (const std::uint8_t factor : dim) product += (product.empty() ? "" : " ") + rule.factors[factor].name;
+      for (const std::uint16_t factor : dim) product += (product.empty() ? "" : " ") + rule.factors[factor].name;
       dims += (dims.empty() ? "" : " ") + (dim.empty() ? "1" : dim.size() == 1 ? product : "(" + product + ")");
     }
     text += (i == 0 ? "" : ", ") + (dims.empty() ? "()" : dims);

@@ -130,6 +130,85 @@ TEST_CASE("R4: cuts against the factor rule") {
   }
 }
 
+TEST_CASE("R4: a table is not the nested cut, and its intervals do not touch") {
+  CHECK(breaches(kMeshes + "%0 = input \"x\" : f64[8] @s0 [dp {0..4; 4..8}]\n") ==
+        "R4 %0 = input \"x\" (F): result 0 is cut in dimension 0 by a table that is the nested cut, expected none\n");
+  CHECK(breaches(kMeshes + "%0 = input \"x\" : f64[8] @s0 [dp {0..3 3..5; 5..8}]\n") ==
+        "R4 %0 = input \"x\" (F): result 0 is cut in dimension 0 by a table with two intervals that touch at 3, expected one\n");
+}
+
+TEST_CASE("R4: an axis may cut a factor within another, block by block, over all that has it") {
+  // 2 groups of 2 query heads: g over kv, r over q; keys and values are whole over q, and their gradients terms.
+  const std::string head = R"(mesh @s0 {kv:2, q:2} devices 0 1 2 3
+mesh @s1 {q:2} devices 4 5
+)";
+  const auto attention = [&](const std::string& mesh, const std::string& heads, const std::string& groups, const std::string& terms) {
+    const auto laid = [&](const std::string& cut) { return " " + mesh + (cut.empty() ? "" : " [-, -, " + cut + ", -]"); };
+    const auto lse = " " + mesh + " [-, -, " + heads + "]";
+    return head + "%0 = input \"q\" : f64[1,3,4,2]" + laid(heads) + "\n%1 = input \"k\" : f64[1,3,2,2]" + laid(groups) +
+           "\n%2 = input \"v\" : f64[1,3,2,2]" + laid(groups) + "\n%3, %4 = attention {causal=true, scale=1} %0 %1 %2 : f64[1,3,4,2]" +
+           laid(heads) + ", f64[1,3,4]" + lse + "\n%5, %6, %7 = attention_bi {causal=true, scale=1} %0 %1 %2 %3 %4 %3 : f64[1,3,4,2]" +
+           laid(heads) + ", f64[1,3,2,2]" + laid(groups) + terms + ", f64[1,3,2,2]" + laid(groups) + terms + " BI\n";
+  };
+  CHECK(breaches(attention("@s0", "kv q", "kv", " partial(q)")) == "");
+  CHECK(breaches(attention("@s1", "q {0..1 2..3; 1..2 3..4}", "", " partial(q)")) == "");
+  CHECK(breaches(attention("@s1", "q", "q", "")) == "");
+  CHECK(
+      breaches(attention("@s0", "q {0..1 2..3; 1..2 3..4}", "kv", " partial(q)"))
+          .starts_with("R4 %3 = attention (F): operand 0 is @s0 [-, -, q {0..1 2..3; 1..2 3..4}, -], expected factor 'g' (dimension 2) cut "
+                       "as elsewhere, "
+                       "@s0 [-, -, kv q, -]\n"));
+  CHECK(
+      breaches(attention("@s1", "q", "", ""))
+          .starts_with("R4 %3 = attention (F): operand 1 is @s1, expected factor 'g' (dimension 2) cut as elsewhere, @s1 [-, -, q, -]\n"));
+  CHECK(breaches(attention("@s1", "q {0..1 2..3; 1..2 3..4}", "q", ""))
+            .starts_with("R4 %3 = attention (F): axis 'q' cuts factor 'r' and, in operand 1, factor 'g'\n"));
+  CHECK(breaches(attention("@s1", "q {0..3; 3..4}", "", ""))
+            .starts_with("R4 %3 = attention (F): dimension 2 of operand 0 is cut over 'q': it is the product of g:2 r:2, expected a cut at "
+                         "multiples of 2, or "
+                         "one that cuts each run of 2 alike\n"));
+  CHECK(breaches(attention("@s1", "q {0..1 2..3; 1..2 3..4}", "", ""))
+            .starts_with("R5 %5 = attention_bi (BI): result 1 is @s1, expected @s1 partial(q)\n"));
+}
+
+TEST_CASE("R4: a cut that gives all to one device is read as the others read it") {
+  // One query head a group: over q, device 0 has them all, whether groups or the heads within them are cut.
+  const auto text = [](const std::string& groups) {
+    const std::string laid = groups.empty() ? "" : " [-, -, " + groups + ", -]";
+    return "mesh @s0 {q:2} devices 0 1\n%0 = input \"q\" : f64[1,3,2,2] @s0 [-, -, q {0..2; }, -]\n%1 = input \"k\" : f64[1,3,2,2] @s0" +
+           laid +
+           "\n%2, %3 = attention {causal=true, scale=1} %0 %1 %1 : f64[1,3,2,2] @s0 [-, -, q {0..2; }, -], f64[1,3,2] @s0 [-, -, q " +
+           "{0..2; }]\n";
+  };
+  CHECK(breaches(text("")) == "");
+  CHECK(breaches(text("q {0..2; }")) == "");
+}
+
+TEST_CASE("R4: a ring is cut in its pieces, the keys turned") {
+  const auto text = [](const std::string& queries, const std::string& keys, const std::string& attrs) {
+    const auto laid = [](const std::string& cut) { return cut.empty() ? std::string(" @s0") : " @s0 [-, " + cut + ", -, -]"; };
+    const std::string lse = queries.empty() ? " @s0" : " @s0 [-, " + queries + ", -]";
+    return "mesh @s0 {cp:2, tp:3} devices 0 1 2 3 4 5\n%0 = input \"q\" : f64[1,8,2,2]" + laid(queries) +
+           "\n%1 = input \"k\" : f64[1,8,2,2]" + laid(keys) + "\n%2, %3 = attention_piece {causal=true, scale=1, " + attrs +
+           "} %0 %1 %1 : f64[1,8,2,2]" + laid(queries) + ", f64[1,8,2]" + lse + "\n";
+  };
+  const std::string zigzag = "pieces={0..2 6..8; 2..6}";
+  CHECK(breaches(text("cp {0..2 6..8; 2..6}", "cp {2..6; 0..2 6..8}", zigzag + ", turn=1")) == "");
+  CHECK(breaches(text("cp {0..2 6..8; 2..6}", "cp {0..2 6..8; 2..6}", zigzag + ", turn=0")) == "");
+  CHECK(breaches(text("", "", zigzag + ", turn=1")) == "");
+  CHECK(
+      breaches(text("cp {0..2 6..8; 2..6}", "cp {0..2 6..8; 2..6}", zigzag + ", turn=1"))
+          .starts_with("R4 %2 = attention_piece (F): dimension 1 of operand 1, factor 's', is cut @s0 [cp {0..2 6..8; 2..6}], expected the "
+                       "pieces of the ring turned by 1, @s0 [cp {2..6; 0..2 6..8}]\n"));
+  CHECK(breaches(text("tp", "tp", zigzag + ", turn=0"))
+            .starts_with(
+                "R4 %2 = attention_piece (F): dimension 1 of operand 0, factor 's', is cut over 'tp', expected one axis of 2 devices\n"));
+  CHECK(breaches(text("cp {0..2 6..8; 2..6}", "", zigzag + ", turn=1"))
+            .starts_with(
+                "R4 %2 = attention_piece (F): operand 1 is @s0, expected factor 's' (dimension 1) cut as elsewhere, @s0 [-, cp {2..6; "
+                "0..2 6..8}, -, -]\n"));
+}
+
 TEST_CASE("R5: Partial only into what is linear, and out of it again") {
   const std::string head = kMeshes + "%0 = input \"x\" : f64[8] @s0\n%1 = zero_rest %0 : f64[8] @s0 partial(dp)\n";
   CHECK(breaches(head + "%2 = tanh %1 : f64[8] @s0 partial(dp)\n") ==
@@ -169,6 +248,35 @@ TEST_CASE("R7: a collective makes the change of layout that its name says") {
         "R7 %1 = all_reduce (F): all_reduce changes Partial to Replicate, found @s0 [dp tp] to @s0 [dp]: axis 'tp'\n");
   CHECK(breaches(head + "%1 = all_gather %0 : f64[8] @s0 [dp tp]\n") ==
         "R7 %1 = all_gather (F): all_gather changes a cut to Replicate, found @s0 [dp tp] to @s0 [dp tp]: nothing changes\n");
+}
+
+TEST_CASE("R7: one collective over several axes, and what is several") {
+  const auto reduced = [](const std::string& op, const std::string& to) {
+    return breaches(kMeshes + "%0 = input \"x\" : f64[8,4] @s0\n%1 = zero_rest %0 : f64[8,4] @s0 partial(dp tp)\n%2 = " + op +
+                    " %1 : f64[8,4] @s0" + to + "\n");
+  };
+  CHECK(reduced("all_reduce", "") == "");
+  CHECK(reduced("reduce_scatter", " [dp tp, -]") == "");
+  CHECK(reduced("reduce_scatter", " [tp, dp]") == "");
+  CHECK(reduced("reduce_scatter", " [dp, -]") ==
+        "R7 %2 = reduce_scatter (F): reduce_scatter changes Partial to a cut, found @s0 partial(dp tp) to @s0 [dp, -]: axis 'tp'\n");
+  const std::string cut = kMeshes + "%0 = input \"x\" : f64[8,4] @s0 [dp tp, -]\n";
+  CHECK(breaches(cut + "%1 = all_gather %0 : f64[8,4] @s0\n") == "");
+  CHECK(breaches(cut + "%1 = all_to_all %0 : f64[8,4] @s0 [dp, tp]\n") == "");
+  CHECK(breaches(cut + "%1 = all_to_all %0 : f64[8,4] @s0 [-, dp tp]\n") == "");
+  CHECK(breaches(cut + "%1 = permute %0 : f64[8,4] @s0 [tp dp, -]\n") == "");
+  CHECK(breaches(cut + "%1 = permute %0 : f64[8,4] @s0 [dp tp {2..4; 4..6; 6..8; 0..2}, -]\n") == "");
+  CHECK(breaches(cut + "%1 = all_to_all %0 : f64[8,4] @s0 [dp tp {0..1; 1..4; 4..6; 6..8}, -]\n") == "");
+  CHECK(breaches(cut + "%1 = permute %0 : f64[8,4] @s0 [dp tp {0..1; 1..4; 4..6; 6..8}, -]\n") ==
+        "R7 %1 = permute (F): permute changes the owners of a cut, found @s0 [dp tp, -] to @s0 [dp tp {0..1; 1..4; 4..6; 6..8}, -]: "
+        "dimension "
+        "0 gets other owners, which is all_to_all\n");
+  CHECK(breaches(cut + "%1 = local_slice %0 : f64[8,4] @s0 [dp tp, -]\n").ends_with(": nothing changes\n"));
+  CHECK(breaches(kMeshes + "%0 = input \"x\" : f64[8,4] @s0 [tp, -]\n%1 = local_slice %0 : f64[8,4] @s0 [dp tp, -]\n")
+            .ends_with(
+                ": in dimension 0 the devices of a group together hold [tp] before and [tp {0..2 4..6; 2..4 6..8}] after, expected the "
+                "same\n"));
+  CHECK(breaches(kMeshes + "%0 = input \"x\" : f64[8,4] @s0 [tp, -]\n%1 = local_slice %0 : f64[8,4] @s0 [tp dp, -]\n") == "");
 }
 
 TEST_CASE("R8: a send has one recv, on another mesh, and nothing Partial crosses") {

@@ -1,9 +1,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <optional>
 #include <random>
 #include <string>
 
+#include "ir/change.h"
+#include "ir/graph.h"
 #include "runtime/tiles.h"
 
 using namespace skirl;
@@ -53,6 +56,21 @@ IntervalTable random_table(Random& random, std::int64_t owners, std::int64_t siz
   return table;
 }
 
+CutStyle random_style(Random& random, std::int64_t size, std::int64_t parts) {
+  switch (random.number(0, 3)) {
+    case 0:
+      return {random.number(1, 3), 0, {}};
+    case 1: {
+      const std::int64_t unit = random.number(1, 2);
+      return {unit, unit * random.number(1, 3), {}};
+    }
+    case 2:
+      return {1, 0, zigzag_pieces(size, parts)};
+    default:
+      return {};
+  }
+}
+
 Layout random_layout(Random& random, const Mesh& mesh, const Shape& shape, Reduction reduction) {
   Layout layout;
   layout.mesh = MeshId(1u);
@@ -62,11 +80,14 @@ Layout random_layout(Random& random, const Mesh& mesh, const Shape& shape, Reduc
   for (const std::uint8_t axis : axes) {
     const std::int64_t use = random.number(0, 4);
     if (use == 0) layout.partial.push_back({axis, reduction});
-    if (use > 1 && !shape.empty())
-      layout.dims[static_cast<std::size_t>(random.number(0, static_cast<std::int64_t>(shape.size()) - 1))].axes.push_back(axis);
+    if (use <= 1 || shape.empty()) continue;
+    const std::size_t d = static_cast<std::size_t>(random.number(0, static_cast<std::int64_t>(shape.size()) - 1));
+    const CutStyle style = random_style(random, shape[d], mesh.axes[axis].size);
+    layout = random.one_in(3) ? with_outer_cut(layout, mesh, d, shape[d], axis, style) : with_cut(layout, mesh, d, shape[d], axis, style);
+    if (random.one_in(4)) layout = turned(layout, mesh, d, shape[d], axis, random.number(1, 3));
   }
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    if (layout.dims[d].empty() || !random.one_in(3)) continue;
+    if (layout.dims[d].empty() || !random.one_in(6)) continue;
     std::int64_t owners = 1;
     for (const std::uint8_t axis : layout.dims[d].axes) owners *= mesh.axes[axis].size;
     layout.dims[d].table = random_table(random, owners, shape[d]);
@@ -252,6 +273,49 @@ TEST_CASE("a transfer between meshes keeps the value, whatever the two layouts a
     Random random(seed);
     check_change(random, false);
   }
+}
+
+TEST_CASE("a device gets from others what it lacks, each element once, and nothing in a free change") {
+  std::size_t free_changes = 0;
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {
+    INFO("seed " << seed);
+    Random random(seed);
+    const Mesh axes = random_mesh(random);
+    Graph g;
+    std::vector<Axis> named = axes.axes;
+    for (Axis& axis : named) axis.name = g.intern("axis" + std::to_string(axis.name.index()));
+    const MeshId id = g.add_mesh(axes.devices, named);
+    const Mesh& mesh = g[id];
+    const Shape shape{random.number(0, 7), random.number(1, 7)};
+    Layout from = random_layout(random, mesh, shape, Reduction::Sum);
+    Layout to = random_layout(random, mesh, shape, Reduction::Sum);
+    from.partial.clear();
+    if (random.one_in(2)) {  // a free change: cut further, or become terms over the axes that are left
+      from = to;
+      for (std::uint8_t axis = 0; axis < mesh.axes.size(); ++axis)
+        if (to.partial_over(axis) || (!to.is_partial() && random.one_in(2))) from = without_axis(from, mesh, axis);
+    } else {
+      to.partial.clear();
+    }
+    from.mesh = to.mesh = id;
+    const std::optional<Op> op = change_between(g, from, to, shape);
+    const bool is_free = op && is_free_change(*op);
+    free_changes += is_free ? 1 : 0;
+    for (std::int64_t p = 0; p < mesh.size(); ++p) {
+      std::vector<bool> had(static_cast<std::size_t>(elems(shape)), false);
+      for_each_held(mesh, from, shape, p, [&](std::int64_t, std::int64_t element) { had[static_cast<std::size_t>(element)] = true; });
+      std::int64_t lacks = 0;
+      for_each_held(mesh, to, shape, p,
+                    [&](std::int64_t, std::int64_t element) { lacks += had[static_cast<std::size_t>(element)] ? 0 : 1; });
+      std::int64_t received = 0;
+      for (const Move& move : moves_to(mesh, from, mesh, to, true, shape, p)) {
+        REQUIRE(move.sources.size() == 1);
+        if (move.sources.front() != p) received += elems(move.extent);
+      }
+      CHECK(received == (is_free ? 0 : lacks));
+    }
+  }
+  CHECK(free_changes > 200);
 }
 
 TEST_CASE("pieces put together are the whole again") {
