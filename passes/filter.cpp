@@ -43,12 +43,13 @@ std::uint8_t parse_phases(const JsonView& value) {
 FilterTerm parse_term(const std::string& tag, const JsonView& value) {
   using Kind = FilterTerm::Kind;
   if (value.raw().is_null()) return {Kind::None, tag, 0, 0, {}};
+  if (value.raw() == false) return {Kind::Absent, tag, 0, 0, {}};
   if (value.raw().is_number_integer()) {
     const std::int64_t number = value.integer(std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max());
     return {Kind::Integer, tag, number, number, {}};
   }
   if (!value.raw().is_string())
-    value.fail("a value of tag " + tag + " is an integer, a word, \"*\", a range \"lo..hi\" or null; found " +
+    value.fail("a value of tag " + tag + " is an integer, a word, \"*\", a range \"lo..hi\", null or false; found " +
                (value.is_array() || value.is_object() ? value.raw().type_name() : value.raw().dump()));
   const std::string text = value.string();
   if (text == "*") return {Kind::Any, tag, 0, 0, {}};
@@ -66,7 +67,7 @@ FilterTerm parse_term(const std::string& tag, const JsonView& value) {
 
 bool holds(const FilterTerm& term, NameId word, const TagValue* value) {
   using Kind = FilterTerm::Kind;
-  if (value == nullptr) return false;
+  if (value == nullptr) return term.kind == Kind::Absent;
   switch (term.kind) {
     case Kind::Any:
       return true;
@@ -77,6 +78,8 @@ bool holds(const FilterTerm& term, NameId word, const TagValue* value) {
     case Kind::Integer:
     case Kind::Range:
       return value->kind == TagValue::Kind::Integer && value->number >= term.low && value->number <= term.high;
+    case Kind::Absent:
+      return false;
   }
   return false;
 }
@@ -127,6 +130,9 @@ std::string to_string(const Filter& filter) {
         break;
       case Kind::None:
         json[term.tag] = nullptr;
+        break;
+      case Kind::Absent:
+        json[term.tag] = false;
         break;
     }
   if (filter.phases)

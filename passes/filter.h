@@ -13,9 +13,10 @@ namespace skirl {
 
 /// Selects nodes by tags and phase: {"LAYER": 3, "BLOCK": "attn", "EP": "*", "MB": "0..3", "RE": null, "PASS": "B"}. All terms must hold;
 /// {} matches every node. A value is an integer (also as a string of digits), a word, "*" (the tag is there), a range "lo..hi" (both ends
-/// in) or null (the tag is there with no value; for PASS: an update node). PASS is F, B (BI and BW), BI, BW or U.
+/// in) null (the tag is there with no value; for PASS: an update node) or false (the tag is not there). PASS is F, B (BI and BW), BI, BW or
+/// U.
 struct FilterTerm {
-  enum class Kind : std::uint8_t { Integer, Word, Any, Range, None } kind = Kind::Any;
+  enum class Kind : std::uint8_t { Integer, Word, Any, Range, None, Absent } kind = Kind::Any;
   std::string tag;
   std::int64_t low = 0;  // the integer, or the range's ends
   std::int64_t high = 0;

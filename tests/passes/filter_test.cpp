@@ -63,6 +63,8 @@ TEST_CASE("a filter selects by tags and phase, all terms at once") {
   CHECK(t.match(R"({"BLOCK": 0})") == "000000");
   CHECK(t.match(R"({"LAYER": null})") == "000000");
   CHECK(t.match(R"({"RE": null})") == "000010");
+  CHECK(t.match(R"({"RE": false})") == "111101");
+  CHECK(t.match(R"({"LAYR": false})", UnknownTags::MatchNothing) == "111111");
   CHECK(t.match(R"({"RE": "*"})") == "000010");
   CHECK(t.match(R"({"PASS": "F"})") == "110000");
   CHECK(t.match(R"({"PASS": "B"})") == "001110");
@@ -86,6 +88,7 @@ TEST_CASE("a matcher answers alike before and after it has made its table") {
 TEST_CASE("a filter prints as the JSON that it was read from") {
   CHECK(round(R"({"PASS": "B", "PP": 0, "MB": "0..3", "EP": "*", "RE": null, "BLOCK": "attn", "X": "7"})") ==
         R"({"PP":0,"MB":"0..3","EP":"*","RE":null,"BLOCK":"attn","X":7,"PASS":"B"})");
+  CHECK(round(R"({"MB": false})") == R"({"MB":false})");
   CHECK(round(R"({"PASS": null})") == R"({"PASS":"U"})");
   CHECK(round("{}") == "{}");
 }
@@ -96,8 +99,9 @@ TEST_CASE("a filter refuses tags and values that cannot be") {
   CHECK(t.match(R"({"LAYR": 0})", UnknownTags::MatchNothing) == "000000");
   CHECK_ERROR(filter_of(R"({"PASS": "FB"})"), "unknown PASS 'FB'; known: F, B, BI, BW, U, null");
   CHECK_ERROR(filter_of(R"({"PASS": 1})"), "PASS is no word; known: F, B, U, BI, BW, null");
-  CHECK_ERROR(filter_of(R"({"MB": 4.7})"), "a value of tag MB is an integer, a word, \"*\", a range \"lo..hi\" or null; found 4.7");
-  CHECK_ERROR(filter_of(R"({"MB": [1]})"), "a value of tag MB is an integer, a word, \"*\", a range \"lo..hi\" or null; found array");
+  CHECK_ERROR(filter_of(R"({"MB": 4.7})"), "a value of tag MB is an integer, a word, \"*\", a range \"lo..hi\", null or false; found 4.7");
+  CHECK_ERROR(filter_of(R"({"MB": [1]})"),
+              "a value of tag MB is an integer, a word, \"*\", a range \"lo..hi\", null or false; found array");
   CHECK_ERROR(filter_of(R"({"MB": "3..1"})"), "the range \"3..1\" is empty, expected the lower end first");
   CHECK_ERROR(filter_of(R"({"MB": "0..x"})"), "found \"0..x\", expected a range of integers such as \"0..3\"");
   CHECK_ERROR(filter_of(R"({"MB": ""})"), "found \"\", expected a value of tag MB");

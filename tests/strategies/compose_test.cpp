@@ -105,7 +105,7 @@ TEST_CASE("an error in a composition says what is wrong and where") {
   CHECK_ERROR(directives("zerro(1, 2)"), "there is no strategy 'zerro'; known: zero, ddp, pp");
   CHECK_ERROR(directives("ddp"), "ddp: dp is missing: devices that share the batch");
   CHECK(error_of("ddp").help() == "ddp(dp)");
-  CHECK(error_of("ddp(2) + pp").help() == "pp(ranks, schedule=1f1b, mb=ranks)");
+  CHECK(error_of("ddp(2) + pp").help() == "pp(ranks, schedule=1f1b, mb=ranks, stages_per_rank=auto, group=auto, memory=auto)");
   CHECK_ERROR(directives("ddp(0)"), "ddp: dp is '0', expected a whole number of at least 1");
   CHECK_ERROR(directives("ddp(-3)"), "ddp: dp is '-3', expected a whole number of at least 1");
   CHECK_ERROR(directives("ddp(4.7)"), "ddp: dp is '4.7', expected a whole number of at least 1");
@@ -114,10 +114,11 @@ TEST_CASE("an error in a composition says what is wrong and where") {
   CHECK_ERROR(directives("pp(2, 3)"), "pp: schedule is '3', expected a word");
   CHECK_ERROR(directives("ddp(2, 3)"), "ddp takes at most 1 arguments");
   CHECK_ERROR(directives("ddp(2, dp=2)"), "ddp: dp is given twice");
-  CHECK_ERROR(directives("pp(2, mbs=2)"), "pp has no argument 'mbs'; known: mb, ranks, schedule");
+  CHECK_ERROR(directives("pp(2, mbs=2)"), "pp has no argument 'mbs'; known: mb, ranks, group, memory, schedule, stages_per_rank");
   CHECK_ERROR(directives("pp(2) + pp(2)"), "the recipe pp stands twice, expected it once");
   CHECK_ERROR(directives("ddp(2) + zero(1, 2)"), "ddp and zero both use the axis dp, expected one of them");
-  CHECK_ERROR(directives("pp(2, zb9)"), "there is no schedule 'zb9'; known: 1f1b, gpipe");
+  CHECK_ERROR(directives("pp(2, zb9)"),
+              "there is no schedule 'zb9'; known: zbv, zb1p, zbh1, zb2p, 1f1b, vmin, list, gpipe, vhalf, grouped, seq1f1b, dualpipe, …");
   CHECK_ERROR(directives("zero(0, 2)"), "zero: level is 0, expected 1 (optimizer states), 2 (and gradients) or 3 (and parameters)");
   CHECK(error_of("zero(0, 2)").help() == "without sharding it is ddp(2)");
   CHECK_ERROR(directives("zero(4, 2)"), "zero: level is 4, expected 1 (optimizer states), 2 (and gradients) or 3 (and parameters)");

@@ -5,6 +5,7 @@
 
 #include "models/builder.h"
 #include "strategies/compose.h"
+#include "strategies/schedules/generators.h"
 #include "tests/support/check_error.h"
 
 using namespace skirl;

@@ -1,37 +1,55 @@
 #pragma once
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "strategies/schedule.h"
 
-/// Reads a schedule of tests/data/schedules/; a file that is missing or malformed fails the test.
-inline skirl::ScheduleTable read_schedule(const std::string& name) {
-  std::ifstream in(SKIRL_TEST_DATA "/schedules/" + name + ".csv");
+/// A text file of tests/data/schedules/; one that is missing fails the test.
+inline std::string schedule_text(const std::string& name) {
+  std::ifstream in(SKIRL_TEST_DATA "/schedules/" + name, std::ios::binary);
   if (!in) throw std::runtime_error("no golden schedule " + name);
-  skirl::ScheduleTable table;
-  std::string line;
-  while (std::getline(in, line)) {
-    auto& slots = table.ranks.emplace_back();
-    std::size_t at = 0;
-    const auto number = [&] {
-      std::size_t digits = 0;
-      const std::int64_t value = std::stoll(line.substr(at), &digits);
-      at += digits;
-      return value;
-    };
-    bool overlapped = false;
-    while (at < line.size()) {
-      if (!overlapped) slots.emplace_back();
-      skirl::Cell cell;
-      cell.stage = number();
-      cell.work = static_cast<skirl::Work>(std::string("FBIW").find(line.at(at++)));
-      cell.microbatch = number();
-      slots.back().push_back(cell);
-      overlapped = at < line.size() && line[at] == '+';
-      ++at;  // ',' or '+'
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// An entry of the index: what a public generator printed, and what it costs in unit times.
+struct GoldenSchedule {
+  std::string name;
+  std::string family;
+  skirl::ScheduleParams params;
+  std::int64_t stages_per_rank = 1;
+  double makespan = 0, bubble = 0, span_bubble = 0;
+  std::vector<std::int64_t> peak_activations;
+  skirl::Placement placement;
+  std::vector<std::string> lowered;  // forms with transfers
+};
+
+inline std::vector<GoldenSchedule> golden_schedules() {
+  std::vector<GoldenSchedule> list;
+  for (const auto& e : nlohmann::json::parse(schedule_text("index.json"))) {
+    GoldenSchedule g;
+    g.name = e.at("name");
+    g.family = e.at("family");
+    g.params.ranks = e.at("ranks");
+    g.params.microbatches = e.at("microbatches");
+    g.stages_per_rank = e.at("stages_per_rank");
+    g.makespan = e.at("makespan");
+    g.bubble = e.at("bubble_time");
+    g.span_bubble = e.at("span_bubble");
+    g.peak_activations = e.at("peak_activations").get<std::vector<std::int64_t>>();
+    g.placement.rank = e.at("placement").get<std::vector<std::int64_t>>();
+    if (e.contains("reverse")) {
+      g.placement.reverse_rank = e.at("reverse").get<std::vector<std::int64_t>>();
+      g.placement.reverse_from = e.at("reverse_from");
     }
+    if (e.contains("group")) g.params.group = e.at("group").get<std::int64_t>();
+    if (e.contains("parts")) g.params.sequence_parts = e.at("parts").get<std::int64_t>();
+    if (e.contains("memory")) g.params.memory = e.at("memory").get<std::int64_t>();
+    if (e.contains("lowered")) g.lowered = e.at("lowered").get<std::vector<std::string>>();
+    list.push_back(std::move(g));
   }
-  return table;
+  return list;
 }
