@@ -89,6 +89,14 @@ struct ResultInit {
   Role role = Role::Activation;
 };
 
+/// Why a value lies as it does along one axis: "follows" the cut of `from`, is "given", … (passes/propagate.h).
+struct LayoutReason {
+  ValueId value;
+  NameId axis;
+  const char* rule;
+  ValueId from;  // none where the rule names no value
+};
+
 /// What a new node is made of.
 struct NodeInit {
   Op op = Op::Fence;
@@ -225,6 +233,10 @@ class Graph {
   StreamId add_stream(std::string_view name);
   const std::string& stream_name(StreamId stream) const { return streams_[stream]; }
   std::size_t stream_count() const { return streams_.size(); }
+
+  // for people: layout passes write here why they chose what they chose, where somebody asks for it
+  bool keeps_layout_reasons = false;
+  std::vector<LayoutReason> layout_reasons;
 
   /// Bytes that the graph holds, tables included.
   std::size_t memory_bytes() const;

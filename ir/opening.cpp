@@ -127,6 +127,10 @@ void open_attention_bi(Graph& graph, NodeId node, AttentionPieceAttrs attrs) {
 
 }  // namespace
 
+bool can_open(Op op) {
+  return op == Op::SoftmaxXent || op == Op::RmsNorm || op == Op::LayerNorm || op == Op::RmsNormBI || op == Op::LayerNormBI;
+}
+
 bool open(Graph& graph, NodeId node) {
   switch (graph[node].op) {
     case Op::SoftmaxXent:

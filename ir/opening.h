@@ -28,6 +28,9 @@ namespace skirl {
 /// Numerics  the same additions in the same order.
 bool open(Graph& graph, NodeId node);
 
+/// Whether `open` takes nodes of this operator.
+bool can_open(Op op);
+
 /// Puts attention to pieces of the keys in the place of attention, so that the sequence of queries and keys can be cut alike: device c
 /// holds piece c of the queries, and the keys and values go round the devices. Piece i is row i of `pieces`, which may hold several
 /// intervals (so that each has as much of what a causal mask leaves as any other). Changes of layout are not made here.

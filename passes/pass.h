@@ -35,11 +35,13 @@ struct PassInfo {
   std::string origin = "built-in";  // or the plugin it comes from
 };
 
-/// partition 10, split 20, place 30, layouts 40 (replicate, …), recompute 50, order 60, bucket, prefetch, fuse 70.
+/// partition 10, split 20, place 30, layouts 40 (shard_tensor), storage 45 (replicate: what ZeRO stores lies within what is computed with),
+/// recompute 50, order 60, bucket, prefetch, fuse 70.
 inline constexpr int kRankPartition = 10;
 inline constexpr int kRankSplit = 20;
 inline constexpr int kRankPlace = 30;
 inline constexpr int kRankLayout = 40;
+inline constexpr int kRankStorage = 45;
 inline constexpr int kRankRecompute = 50;
 inline constexpr int kRankOrder = 60;
 inline constexpr int kRankLate = 70;

@@ -11,7 +11,8 @@
 namespace skirl {
 namespace {
 
-constexpr const char* kAxes[] = {"pp", "dp", "cp", "ep", "tp"};
+/// Outermost first. An axis belongs to the family that its name starts with.
+constexpr const char* kAxes[] = {"pp", "dp_replicate", "dp_shard", "dp", "cp", "ep", "tp_width", "tp"};
 constexpr std::int64_t kMostDevices = 1 << 20;
 
 std::vector<Directive> directives_in(const JsonView& list) {
@@ -40,15 +41,31 @@ std::vector<Directive> load_file(const std::string& path, const Registry& regist
   return directives_in(file.at("directives"));
 }
 
+std::string family(const std::string& axis) { return axis.substr(0, axis.find('_')); }
+
+std::vector<std::string> words_of(const std::string& list) {
+  std::vector<std::string> words{""};
+  for (const char c : list) {
+    if (c == ',')
+      words.emplace_back();
+    else if (c != ' ')
+      words.back() += c;
+  }
+  return words;
+}
+
 /// Makes of a composition of items one list of directives.
 class Composition {
  public:
   Composition(const std::string& text, const GraphSignature& model, const Registry& registry)
-      : text_(text), registry_(registry), context_{model, {}, registry} {
-    for (const char* axis : kAxes) context_.mesh[axis] = 1;
+      : text_(text), registry_(registry), context_{model, {}, {}, registry} {
+    for (const char* axis : kAxes) {
+      context_.mesh[axis] = 1;
+      context_.order.emplace_back(axis);
+    }
   }
 
-  std::vector<Directive> run() {
+  std::vector<Directive> run(const std::string& mesh_order) {
     for (StrategyItem& item : parse_strategy(text_)) add(std::move(item));
     std::int64_t devices = 1;
     for (const Use& use : uses_)
@@ -58,12 +75,16 @@ class Composition {
           fail(use.item.at, "the degrees multiply to more than " + std::to_string(kMostDevices) + " devices");
         devices *= degree;
         context_.mesh[axis] = degree;
+        if (std::find(context_.order.begin(), context_.order.end(), axis) == context_.order.end()) context_.order.push_back(axis);
       }
+    // A cut along the sequence goes outside that of tensor parallelism: inner axes first.
+    std::stable_sort(uses_.begin(), uses_.end(), [&](const Use& a, const Use& b) { return innermost(a) > innermost(b); });
+    if (!mesh_order.empty()) reorder(mesh_order);
     std::vector<Directive> all;
     for (const Use& use : uses_)
       for (Directive& directive : made_by(use)) all.push_back(std::move(directive));
     if (std::none_of(all.begin(), all.end(), [](const Directive& d) { return d.op == "place"; }))
-      all.push_back(place_directive(Json::object(), 0, context_.mesh));
+      all.push_back(place_directive(Json::object(), 0, context_));
     return in_legal_order(std::move(all), registry_.passes());
   }
 
@@ -73,6 +94,40 @@ class Composition {
     const StrategyInfo* recipe;
     StrategyArgs args;
   };
+
+  /// Place of the innermost axis that an item uses, in the usual order.
+  std::ptrdiff_t innermost(const Use& use) const {
+    std::ptrdiff_t place = -1;
+    for (const auto& [param, axis] : use.recipe->degrees)
+      place = std::max(place, std::find(context_.order.begin(), context_.order.end(), axis) - context_.order.begin());
+    return place;
+  }
+
+  /// Puts the axes in the order that the user gave, by name or by family.
+  void reorder(const std::string& mesh_order) {
+    const auto refuse = [&](const std::string& complaint) {
+      throw Error("--mesh \"" + mesh_order + "\": " + complaint, "", "the axes from the outermost to the innermost, such as \"pp,dp,tp\"");
+    };
+    std::vector<std::string> order;
+    for (const std::string& word : words_of(mesh_order)) {
+      bool any = false;
+      for (const std::string& axis : context_.order) {
+        if (axis != word && family(axis) != word) continue;
+        any = true;
+        if (axis != word && std::find(order.begin(), order.end(), axis) != order.end()) continue;  // its own name stood before
+        if (std::find(order.begin(), order.end(), axis) != order.end()) refuse("the axis " + axis + " stands twice");
+        order.push_back(axis);
+      }
+      if (!any) refuse("there is no axis '" + word.substr(0, 32) + "'; known: " + nearest_first(word, context_.order));
+    }
+    for (const std::string& axis : context_.order) {
+      if (std::find(order.begin(), order.end(), axis) != order.end()) continue;
+      if (context_.mesh.at(axis) > 1)
+        refuse("the axis " + axis + ", of " + std::to_string(context_.mesh.at(axis)) + " devices, is missing");
+      order.push_back(axis);
+    }
+    context_.order = std::move(order);
+  }
 
   [[noreturn]] void fail(std::size_t at, const std::string& complaint, const std::string& help = {}) const {
     throw strategy_error(text_, at, complaint, help);
@@ -93,8 +148,8 @@ class Composition {
       if (use.recipe == recipe) fail(item.at, "the recipe " + item.name + " stands twice, expected it once");
       for (const auto& [param, axis] : recipe->degrees)
         for (const auto& [other_param, other_axis] : use.recipe->degrees)
-          if (axis == other_axis)
-            fail(item.at, use.item.name + " and " + item.name + " both use the axis " + axis + ", expected one of them",
+          if (family(axis) == family(other_axis))
+            fail(item.at, use.item.name + " and " + item.name + " both use the axis " + family(axis) + ", expected one of them",
                  item.name == "ddp" || use.item.name == "ddp" ? "zero does what ddp does, and shards" : "");
     }
     StrategyArgs args = arguments(item, *recipe);
@@ -197,9 +252,13 @@ Json directive_json(const Directive& directive) {
 
 }  // namespace
 
-std::vector<Directive> strategy_directives(const std::string& strategy, const GraphSignature& model, const Registry& registry) {
-  if (strategy.ends_with(".json")) return load_file(strategy, registry);
-  return Composition(strategy, model, registry).run();
+std::vector<Directive> strategy_directives(const std::string& strategy, const GraphSignature& model, const Registry& registry,
+                                           const std::string& mesh_order) {
+  if (!strategy.ends_with(".json")) return Composition(strategy, model, registry).run(mesh_order);
+  if (!mesh_order.empty())
+    throw Error("--mesh \"" + mesh_order + "\": the strategy file " + strategy + " says itself which devices its meshes have", "",
+                "\"axes\" of its place directives, outermost first");
+  return load_file(strategy, registry);
 }
 
 Json directives_to_json(const std::vector<Directive>& directives) {

@@ -67,13 +67,19 @@ const ScheduleInfo& Registry::schedule(std::string_view name) const { return nam
 GraphSignature signature_of(const Graph& graph) {
   GraphSignature signature;
   std::vector<char> used(graph.tag_set_count(), 0);
+  std::set<std::int64_t> key_heads;
   graph.for_each_node([&](NodeId node) {
     used[graph[node].tags.index()] = 1;
     if (graph[node].op == Op::Param) signature.params.push_back(graph[graph[node].name]);
+    if (graph[node].op == Op::Attention) {
+      const std::int64_t keys = graph.type(graph.operand(node, 1)).shape[2];
+      if (keys != graph.type(graph.operand(node, 0)).shape[2]) key_heads.insert(keys);
+    }
     if (graph[node].op != Op::Input) return;
     const InputAttrs& attrs = graph.attrs<InputAttrs>(node);
     if (attrs.cut) signature.batch = std::max(signature.batch, graph.type(graph.result(node)).shape[static_cast<std::size_t>(*attrs.cut)]);
   });
+  if (key_heads.size() == 1) signature.key_heads = *key_heads.begin();
   std::map<std::string, std::set<std::pair<TagValue::Kind, std::int64_t>>> values;
   for (std::size_t i = 0; i < used.size(); ++i)
     if (used[i])

@@ -18,6 +18,7 @@ struct GraphSignature {
   std::int64_t layers = 0;                         // distinct values of the tag LAYER
   std::vector<std::string> params;                 // logical names, in order
   std::map<std::string, std::int64_t> tag_counts;  // tag name → distinct values
+  std::int64_t key_heads = 0;                      // of attention whose queries share key heads, if all have the same number; else 0
 };
 
 /// Values that a user gave an item: by name, after defaults are filled in. Integers, sizes (in bytes) and words as JSON; an item argument
@@ -28,7 +29,8 @@ using StrategyArgs = std::map<std::string, Json>;
 /// What the directives of one recipe depend on besides its own arguments.
 struct StrategyContext {
   const GraphSignature& model;
-  std::map<std::string, std::int64_t> mesh;  // degree of every axis of the whole composition: pp, dp, cp, ep, tp
+  std::map<std::string, std::int64_t> mesh;  // degree of every axis of the whole composition: pp, dp, cp, tp, …
+  std::vector<std::string> order;            // the axes, outermost first: neighbours on the last ones are neighbours among the devices
   const Registry& registry;                  // to look up schedules
 };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "ir/error.h"
 #include "strategies/compose.h"
@@ -10,23 +11,43 @@
 namespace skirl {
 namespace {
 
-/// What of a graph's interface lies where: one row for each input, parameter, state and gradient.
+/// Where one value lies and why.
 struct LayoutRow {
-  std::string kind;
+  std::string op;
   std::string name;
+  std::string tags;
   std::string type;
   std::string layout;
   std::int64_t most_bytes = 0;  // on the device that holds most of it
+  std::string why;
 };
 
-LayoutRow layout_row(const Graph& graph, NodeId node) {
-  const bool leaves = graph[node].op == Op::Output;
-  const ValueId value = leaves ? graph.operand(node, 0) : graph.result(node);
+/// What passes wrote down of why each value lies as it does: "tp follows l0.mlp.up.w; dp given".
+std::unordered_map<std::uint32_t, std::string> reasons_of(const Graph& graph) {
+  std::unordered_map<std::uint32_t, std::string> reasons;
+  for (const LayoutReason& reason : graph.layout_reasons) {
+    const NodeId producer = graph[reason.value].producer;
+    if (!producer.valid()) continue;
+    std::string& text = reasons[reason.value.index()];
+    text += (text.empty() ? "" : "; ") + graph[reason.axis] + " " + reason.rule;
+    const NodeId from = reason.from.valid() ? graph[reason.from].producer : NodeId();
+    if (from.valid()) text += " " + std::string(info(graph[from].op).name) + " " + graph[graph[from].name];
+  }
+  return reasons;
+}
+
+LayoutRow layout_row(const Graph& graph, NodeId node, ValueId value) {
   const TensorType& type = graph.type(value);
   const Layout& layout = graph.layout(value);
   const Mesh& mesh = graph[layout.mesh];
-  LayoutRow row{leaves ? graph.attrs<OutputAttrs>(node).kind : std::string(info(graph[node].op).name), graph[graph[node].name],
-                to_string(type), mesh.is_home() ? "@" : to_string(graph, layout, type.shape.size())};
+  const bool leaves = graph[node].op == Op::Output;
+  LayoutRow row{leaves ? graph.attrs<OutputAttrs>(node).kind : std::string(info(graph[node].op).name),
+                graph[graph[node].name],
+                to_string(graph, graph[graph[node].tags]),
+                to_string(type),
+                mesh.is_home() ? "@" : to_string(graph, layout, type.shape.size()),
+                0,
+                ""};
   for (std::int64_t p = 0; p < mesh.size(); ++p)
     row.most_bytes = std::max(row.most_bytes, elems(local_shape(mesh, layout, type.shape, p)) * size_bytes(type.dtype));
   return row;
@@ -45,17 +66,27 @@ Json show_layouts(const Graph& graph, std::ostream& out) {
     out << "\n";
     meshes.push_back(mesh);
   }
+  const std::unordered_map<std::uint32_t, std::string> reasons = reasons_of(graph);
   Json rows = Json::array();
-  for (const NodeId node : topological_order(graph)) {
-    const Op op = graph[node].op;
-    const bool leaves_as_gradient = op == Op::Output && graph.attrs<OutputAttrs>(node).kind == "gradient";
-    if (!leaves_as_gradient && op != Op::Input && op != Op::Param && op != Op::State) continue;
-    const LayoutRow row = layout_row(graph, node);
-    char line[256];
-    std::snprintf(line, sizeof line, "%-9s %-28s %-16s %-28s %12lld bytes a device\n", row.kind.c_str(), row.name.c_str(), row.type.c_str(),
-                  row.layout.c_str(), static_cast<long long>(row.most_bytes));
+  const auto add = [&](NodeId node, ValueId value) {
+    LayoutRow row = layout_row(graph, node, value);
+    if (const auto why = reasons.find(value.index()); why != reasons.end()) row.why = why->second;
+    char line[512];
+    std::snprintf(line, sizeof line, "%-16s %-24s %-20s %-16s %-28s %12lld bytes a device%s%s\n", row.op.c_str(), row.name.c_str(),
+                  row.tags.c_str(), row.type.c_str(), row.layout.c_str(), static_cast<long long>(row.most_bytes),
+                  row.why.empty() ? "" : "  ", row.why.c_str());
     out << line;
-    rows.push_back({{"kind", row.kind}, {"name", row.name}, {"type", row.type}, {"layout", row.layout}, {"bytes", row.most_bytes}});
+    rows.push_back({{"op", row.op},
+                    {"name", row.name},
+                    {"tags", row.tags},
+                    {"type", row.type},
+                    {"layout", row.layout},
+                    {"bytes", row.most_bytes},
+                    {"why", row.why}});
+  };
+  for (const NodeId node : topological_order(graph)) {
+    graph.for_each_result(node, [&](ValueId value) { add(node, value); });
+    if (graph[node].op == Op::Output) add(node, graph.operand(node, 0));
   }
   return {{"meshes", meshes}, {"values", rows}};
 }
@@ -105,7 +136,8 @@ int cmd_show(const Options& options, Console& console) {
     console.write_json(options.layouts ? show_layouts(plan.graph, out) : options.memory ? show_memory(plan, out) : show_summary(plan, out));
     return 0;
   }
-  const Graph step = session.one_device_step();
+  Graph step = session.one_device_step();
+  step.keeps_layout_reasons = options.layouts;
   const std::vector<Directive> directives = session.directives(step);
   if (options.directives) {
     out << directives_to_text(directives);

@@ -58,6 +58,11 @@ struct Flags {
     command.add_option("--strategy", o.strategy, "such as \"pp(2, 1f1b, mb=4) + zero(1, dp=2)\", or a .json file; default: one device")
         ->type_name("S")
         ->group("Strategy");
+    command
+        .add_option("--mesh", o.mesh,
+                    "axes of the strategy, outermost first, such as \"pp,dp,tp\": neighbours along the last have neighbouring devices")
+        ->type_name("AXES")
+        ->group("Strategy");
     command.add_option("--plugin", o.plugins, "load a shared library with more passes, strategies and schedules")
         ->type_name("LIB.so")
         ->allow_extra_args(false)
@@ -175,7 +180,7 @@ bool is_given(const CLI::App& command, const std::string& flag) {
 /// A saved plan holds the model, the optimizer and the strategy.
 void check_plan_alone(const CLI::App& command, const std::string& plan) {
   for (const char* flag : {"--model", "--set", "--batch", "--seq", "--dtype", "--optimizer", "--lr", "--momentum", "--weight-decay",
-                           "--clip", "--strategy", "--dump", "--stop-after"})
+                           "--clip", "--strategy", "--mesh", "--dump", "--stop-after"})
     if (is_given(command, flag))
       throw Error(command.get_name() + " takes a plan (" + plan + ") or " + flag + ", not both: the plan has settled that");
 }
@@ -193,6 +198,7 @@ void check_together(const CLI::App& command, const Options& o) {
   if (!o.plan.empty()) check_plan_alone(command, o.plan);
   if (is_given(command, "--momentum") && o.optimizer.optimizer != "sgd")
     throw Error("--momentum is of sgd, but --optimizer is " + o.optimizer.optimizer);
+  if (!o.mesh.empty() && o.strategy.empty()) throw Error("--mesh orders the axes of --strategy, which is missing");
   if (o.output == "-") throw Error("-o is '-', expected the name of a file");
   if (!o.output.empty() && !o.json.empty() && is_one_file(o.output, o.json)) throw Error("-o and --json name the same file " + o.json);
 }

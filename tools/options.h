@@ -18,6 +18,7 @@ struct Options {
   // the model and its training step
   std::string model;
   std::string strategy;  // empty: one device
+  std::string mesh;      // axes of the strategy, outermost first; empty: the usual order
   std::map<std::string, std::int64_t> set;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> seq;

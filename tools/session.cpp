@@ -25,7 +25,7 @@ Graph Session::one_device_step() const {
 }
 
 std::vector<Directive> Session::directives(const Graph& step) const {
-  if (!options_.strategy.empty()) return strategy_directives(options_.strategy, signature_of(step), registry_);
+  if (!options_.strategy.empty()) return strategy_directives(options_.strategy, signature_of(step), registry_, options_.mesh);
   Directive place{"place"};
   place.params["devices"] = {0};
   return {place};

@@ -102,7 +102,7 @@ TEST_CASE("Piper files load as they are") {
 }
 
 TEST_CASE("an error in a composition says what is wrong and where") {
-  CHECK_ERROR(directives("zerro(1, 2)"), "there is no strategy 'zerro'; known: zero, ddp, pp");
+  CHECK_ERROR(directives("zerro(1, 2)"), "there is no strategy 'zerro'; known: zero, cp, ddp, hsdp, pp, tp, tp2d");
   CHECK_ERROR(directives("ddp"), "ddp: dp is missing: devices that share the batch");
   CHECK(error_of("ddp").help() == "ddp(dp)");
   CHECK(error_of("ddp(2) + pp").help() == "pp(ranks, schedule=1f1b, mb=ranks, stages_per_rank=auto, group=auto, memory=auto)");
@@ -144,6 +144,6 @@ TEST_CASE("a strategy file that cannot be used is refused with its pointer") {
   CHECK_ERROR(directives(temp_file("e.json", "[{}]")), "the key \"op\" is missing");
   CHECK_ERROR(directives(temp_file("f.json", "[[]]")), "a directive is an object such as {\"op\": \"place\", …}");
   const std::string path = temp_file("g.json", "[{\"op\": \"plaice\"}, {\"op\": \"place\"}]");
-  CHECK_ERROR(directives(path), "there is no pass 'plaice'; known: place, split, replicate, order, partition");
+  CHECK_ERROR(directives(path), "there is no pass 'plaice'; known: place, split, replicate, order, partition, shard_tensor");
   CHECK(error_of(path).at() == path + " /0");
 }

@@ -40,7 +40,7 @@ TEST_CASE("a recipe gets its arguments by name, defaults filled in, and the mesh
                             }});
   strategy_directives("seen(ddp(3), 1KB, n=-2) + zero(1, dp=5)", {8, 4, {}, {}}, registry);
   CHECK(got == R"(copy=-2 how={"item":"ddp","args":{"dp":3}} n=-2 size=1000 w="abc" dp=5 tp=1)");
-  CHECK_ERROR(strategy_directives("seen(ddq(3), 1KB)", {8, 4, {}, {}}, registry), "there is no strategy 'ddq'; known: ddp, pp, zero, seen");
+  CHECK_ERROR(strategy_directives("seen(ddq(3), 1KB)", {8, 4, {}, {}}, registry), "there is no strategy 'ddq'; known: ddp, cp, hsdp, pp, tp, tp2d, zero, seen");
   CHECK_ERROR(strategy_directives("seen(ddp(3), 1000)", {8, 4, {}, {}}, registry), "seen: size is '1000', expected a size such as 25MB");
 }
 
