@@ -5,6 +5,14 @@
 #include "ir/opening.h"
 
 namespace skirl {
+namespace {
+
+/// The first such node stands for all: the one nearest to what the model says.
+void note_whole(DimensionClasses::Class& c, NodeId node) {
+  if (!c.whole.valid()) c.whole = node;
+}
+
+}  // namespace
 
 DimensionClasses::DimensionClasses(const Graph& graph, Rules& rules, const std::vector<bool>& region) : graph_(graph) {
   first_.resize(graph.value_bound());
@@ -76,12 +84,12 @@ void DimensionClasses::note(NodeId node, const FactorRule& rule) {
       if (can_open(graph_[node].op))
         c.opened.push_back(node);
       else
-        c.whole = node;
+        note_whole(c, node);
     } else if (!kept && graph_[node].phase == Phase::F) {
       graph_.for_each_result(node, [&](ValueId value) { c.sums += static_cast<double>(elems(graph_.type(value).shape)); });
     }
     // A table of positions is read alike by all samples: cutting it would make a large sum of a small copy.
-    if (kind == FactorKind::Picked && positions) c.whole = node;
+    if (kind == FactorKind::Picked && positions) note_whole(c, node);
   }
 }
 

@@ -70,23 +70,31 @@ class Relayout {
                                 : shared(value, need, Op::LocalSlice, 0, once);
     }
     if (have.is_replicate()) return shared(value, need, need.is_shard() ? Op::LocalSlice : Op::ZeroRest, 0);
-    if (need.is_shard()) return moved(value, have, need);
+    if (need.is_shard()) return moved(value, have, need, g_[reader].phase);
     if (stored(value, have)) return change(value, value, need, Op::AllGather, params_.gather_stream, g_[reader]);
     if (params_.regather && have.use == Use::Work && g_[reader].phase != Phase::F && g_[g_[value].producer].phase == Phase::F)
       return gathered_again(value, need, g_[reader].phase);
     return shared(value, need, Op::AllGather, params_.gather_stream);
   }
 
-  /// From one cut to another. A turned one comes from its neighbour in the ring, if that is there.
-  ValueId moved(ValueId value, AxisState have, AxisState need) {
+  /// From one cut to another. A turned one comes from its neighbour in the ring, if that is there; what was turned forward is turned again
+  /// backward, since keeping it would be keeping the whole.
+  ValueId moved(ValueId value, AxisState have, AxisState need, Phase phase) {
     AxisState unturned = need;
     unturned.turn = have.turn;
     if (!have.same_place(unturned)) return shared(value, need, Op::AllToAll, params_.gather_stream);
     ValueId from = value;
     AxisState neighbour = need;
     neighbour.turn = static_cast<std::int16_t>(need.turn - 1);
-    if (const auto known = changes_.find({value.index(), pack(neighbour)}); known != changes_.end()) from = known->second;
-    return shared(value, need, Op::Permute, params_.gather_stream, from);
+    const bool again = phase != Phase::F && g_[g_[value].producer].phase == Phase::F;
+    auto& turned = again ? turned_again_ : changes_;
+    if (const auto known = turned.find({value.index(), pack(neighbour)}); known != turned.end()) from = known->second;
+    if (!again) return shared(value, need, Op::Permute, params_.gather_stream, from);
+    ValueId& made = turned_again_[{value.index(), pack(need)}];
+    if (made.valid()) return made;
+    Node by = g_[g_[value].producer];
+    by.phase = phase;
+    return made = change(value, from, need, Op::Permute, params_.gather_stream, by);
   }
 
   /// A parameter as it is stored, or a view of one: each reader gathers for itself.
@@ -143,6 +151,7 @@ class Relayout {
   std::vector<LayoutId> base_;  // layouts before, by value
   std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, LayoutId, PairHash> layouts_;
   std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, ValueId, PairHash> changes_;
+  std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, ValueId, PairHash> turned_again_;
   std::unordered_map<std::uint64_t, ValueId> regathered_;
 };
 

@@ -82,7 +82,7 @@ class Choice {
       for (std::size_t d = 0; d < g_.type(g_.result(param)).shape.size(); ++d) {
         const std::uint32_t id = classes_.of(g_.result(param), d);
         const DimensionClasses::Class& c = classes_[id];
-        if (c.input || c.whole.valid() || c.size <= 1 || cut_already(param, d)) continue;
+        if (c.input || c.whole.valid() || c.size * c.unit <= 1 || cut_already(param, d)) continue;
         if (std::find(seen.begin(), seen.end(), id) != seen.end()) continue;
         seen.push_back(id);
         (only_cross_entropy(c) ? inner : width).push_back({id, !only_cross_entropy(c)});

@@ -9,6 +9,8 @@
 
 namespace skirl {
 
-std::vector<PassInfo> pass_table() { return {partition_pass(), split_pass(), place_pass(), shard_tensor_pass(), replicate_pass(), order_pass()}; }
+std::vector<PassInfo> pass_table() {
+  return {partition_pass(), split_pass(), place_pass(), shard_tensor_pass(), replicate_pass(), order_pass()};
+}
 
 }  // namespace skirl

@@ -23,18 +23,25 @@ std::int64_t collective_bytes(const Graph& g, NodeId node, ValueId from, ValueId
   const Layout& before = g.layout(from);
   const Layout& after = g.layout(to);
   const Mesh& mesh = g[g[node].mesh];
-  std::int64_t sent = 0;
+  Layout without = before;
+  std::int64_t n = 1;  // devices of a group: along all axes that change
   for (std::uint8_t axis = 0; axis < mesh.axes.size(); ++axis) {
     if (stands_alike(before, after, axis)) continue;
-    const std::int64_t n = mesh.axes[axis].size;
-    const std::int64_t whole = bytes(g, from, without_axis(before, mesh, axis));
-    const Op op = g[node].op;
-    if (op == Op::AllReduce) sent += even(2 * whole * (n - 1), n);
-    if (op == Op::AllGather || op == Op::ReduceScatter) sent += even(whole * (n - 1), n);
-    if (op == Op::AllToAll) sent += even(whole * (n - 1), n * n);
-    if (op == Op::Broadcast) sent += whole;
+    n *= mesh.axes[axis].size;
+    without = without_axis(without, mesh, axis);
   }
-  return sent;
+  const std::int64_t whole = bytes(g, from, without);
+  switch (g[node].op) {
+    case Op::AllReduce:
+      return even(2 * whole * (n - 1), n);
+    case Op::AllGather:
+    case Op::ReduceScatter:
+      return even(whole * (n - 1), n);
+    case Op::AllToAll:
+      return even(whole * (n - 1), n * n);
+    default:
+      return whole;  // broadcast, and permute: what a device holds goes to another
+  }
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 namespace skirl::test {
 
 /// One tensor of a collective or a transfer. `bytes` is what each of its devices sends in a ring: with n devices along the axis and Ψ bytes
-/// of the value before it is cut along that axis, all_reduce 2Ψ(n−1)/n, all_gather and reduce_scatter Ψ(n−1)/n, all_to_all Ψ(n−1)/n²,
-/// broadcast and send Ψ.
+/// of the value before it is cut along that axis (or along the several axes that change), all_reduce 2Ψ(n−1)/n, all_gather and
+/// reduce_scatter Ψ(n−1)/n, all_to_all Ψ(n−1)/n², broadcast and send Ψ, permute what the device holds.
 struct Traffic {
   NodeId node;
   Op op = Op::AllReduce;
