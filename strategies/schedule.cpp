@@ -57,7 +57,7 @@ std::vector<ScheduleInfo> schedule_table() {
       {"dualpipe", "microbatches enter at both ends; forwards and backwards overlap; two copies of the parameters", dualpipe},
       {"dualpipev", "dualpipe cut in half: two stages a rank in a V", dualpipev},
       {"seq1f1b", "1f1b over parts of sequences (--sequence-parts, 2)", seq1f1b},
-      {"list", "found for given times of the stages (--times) and memory (--memory)", list_table}};
+      {"list", "found for given times of the stages (--times) and memory (--activations)", list_table}};
 }
 
 ScheduleCells::ScheduleCells(const ScheduleTable& table)

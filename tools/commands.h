@@ -12,6 +12,7 @@ int cmd_check(const Options& options, Console& console);
 int cmd_dot(const Options& options, Console& console);
 int cmd_plan(const Options& options, Console& console);
 int cmd_show(const Options& options, Console& console);
+int cmd_show_schedule(const Options& options, Console& console);
 int cmd_list(const Options& options, Console& console);
 
 }  // namespace skirl

@@ -20,6 +20,7 @@ class Console {
   std::ostream& notes();
   /// A line that the next output takes the place of; only where a person watches.
   void progress(const std::string& line);
+  bool text_goes_to_standard_error() const { return json_to_standard_output_; }
   bool wants_json() const { return json_to_standard_output_ || json_file_ != nullptr; }
   /// Writes the document, once, where --json said.
   void write_json(const Json& document);

@@ -45,7 +45,8 @@ inline constexpr const char* kHelpShow =
 
   skirl show --model "mlp(4,16)" --strategy "pp(2) + ddp(2)" --directives > strategy.json
   skirl show --model "mlp(4,16)" --strategy "zero(3, dp=2)" --layouts
-  skirl show gpt.plan --memory)help";
+  skirl show gpt.plan --memory
+  skirl show --schedule zbv --ranks 4 --mbs 8 --svg zbv.svg)help";
 
 inline constexpr const char* kHelpList =
     R"help(Prints what can be named, with its parameters and where it comes from.

@@ -16,7 +16,7 @@ int run_command(const Options& options) {
   if (command == "check") return cmd_check(options, console);
   if (command == "dot") return cmd_dot(options, console);
   if (command == "plan") return cmd_plan(options, console);
-  if (command == "show") return cmd_show(options, console);
+  if (command == "show") return options.schedule.name.empty() ? cmd_show(options, console) : cmd_show_schedule(options, console);
   return cmd_list(options, console);
 }
 

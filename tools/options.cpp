@@ -100,6 +100,27 @@ struct Flags {
     command.add_option("--backend", o.backend, "what runs the plan (skirl list backends); default cpu")->type_name("NAME")->group("Run");
   }
 
+  void schedule(CLI::App& command) {
+    ScheduleOptions& s = o.schedule;
+    command.add_option("--schedule", s.name, "a pipeline schedule (skirl list schedules) or a .csv file, drawn over time")
+        ->type_name("NAME")
+        ->group("Schedule");
+    count(command, "--ranks", s.ranks, "pipeline ranks")->group("Schedule");
+    count(command, "--mbs", s.microbatches, "microbatches")->group("Schedule");
+    count(command, "--stages-per-rank", s.stages_per_rank, "stages that a rank works on; default: what the schedule takes")
+        ->group("Schedule");
+    count(command, "--group", s.group, "microbatches in a group, of grouped")->group("Schedule");
+    count(command, "--sequence-parts", s.sequence_parts, "parts of a sequence, of seq1f1b")->group("Schedule");
+    // As in `show --memory`, the flag without a number is about a plan.
+    count(command, "--activations", s.memory, "activations that a rank may hold, of list")->group("Schedule");
+    command.add_option("--times", s.times, "times of the stages, as JSON: what list plans for, and what is drawn")
+        ->type_name("FILE")
+        ->group("Schedule");
+    command.add_flag("--csv", s.csv, "print the table as PyTorch's pipelining reads it")->group("Schedule");
+    command.add_flag("--transfers", s.transfers, "with --csv: sends and receives written out")->group("Schedule");
+    command.add_option("--svg", s.svg, "draw it as SVG")->type_name("FILE")->group("Schedule");
+  }
+
   void json(CLI::App& command) {
     command.add_option("--json", o.json, "write what is printed as JSON too; - is standard output, and text goes to standard error")
         ->type_name("FILE")
@@ -193,8 +214,24 @@ bool is_one_file(const std::string& a, const std::string& b) {
   return a == b || canonical(a) == canonical(b);
 }
 
+/// A schedule is drawn by itself; what is about one means nothing without it.
+void check_schedule_alone(const CLI::App& command, const Options& o) {
+  for (const char* flag : {"--model", "--set", "--batch", "--seq", "--dtype", "--optimizer", "--lr", "--momentum", "--weight-decay",
+                           "--clip", "--strategy", "--dump", "--stop-after", "--directives", "--layouts", "--memory"})
+    if (!o.schedule.name.empty() && is_given(command, flag))
+      throw Error("show takes --schedule or " + std::string(flag) + ", not both: a schedule knows no model");
+  if (!o.schedule.name.empty() && !o.plan.empty()) throw Error("show takes a plan (" + o.plan + ") or --schedule, not both");
+  for (const char* flag : {"--ranks", "--mbs", "--stages-per-rank", "--group", "--sequence-parts", "--activations", "--times", "--csv",
+                           "--transfers", "--svg"})
+    if (o.schedule.name.empty() && is_given(command, flag)) throw Error(std::string(flag) + " is of show --schedule, which is not given");
+  if (o.schedule.transfers && !o.schedule.csv) throw Error("--transfers is of --csv, which is not given");
+  if (!o.schedule.svg.empty() && !o.json.empty() && is_one_file(o.schedule.svg, o.json))
+    throw Error("--svg and --json name the same file " + o.json);
+}
+
 /// What no single flag can know.
 void check_together(const CLI::App& command, const Options& o) {
+  if (command.get_name() == "show") check_schedule_alone(command, o);
   if (!o.plan.empty()) check_plan_alone(command, o.plan);
   if (is_given(command, "--momentum") && o.optimizer.optimizer != "sgd")
     throw Error("--momentum is of sgd, but --optimizer is " + o.optimizer.optimizer);
@@ -252,6 +289,7 @@ std::optional<Options> parse_command_line(int argc, char** argv) {
   show.add_flag("--directives", options.directives, "the directives that the strategy stands for, as JSON that --strategy reads");
   show.add_flag("--layouts", options.layouts, "how inputs, parameters, states and gradients lie on the devices");
   show.add_flag("--memory", options.memory, "bytes of each device's arena");
+  flags.schedule(show);
   flags.json(show);
 
   CLI::App& list = *app.add_subcommand("list", kHelpList);

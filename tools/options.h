@@ -8,6 +8,7 @@
 
 #include "ir/type.h"
 #include "passes/differentiate.h"
+#include "tools/schedule_options.h"
 
 namespace skirl {
 
@@ -48,6 +49,7 @@ struct Options {
   bool directives = false;        // show
   bool layouts = false;           // show
   bool memory = false;            // show
+  ScheduleOptions schedule;       // show
 };
 
 /// Reads the command line. Gives none where help was asked for and printed. Throws Error for what cannot be understood.
