@@ -90,6 +90,10 @@ class Propagator {
 
   Propagation take() {
     for (const NodeId node : out_.order) reduce_for_readers(node);
+    if (rest_ != nullptr) {
+      out_.rest.resize(out_.value.size());
+      for (std::size_t i = 0; i < out_.rest.size(); ++i) out_.rest[i] = rest_of(ValueId(i));
+    }
     return std::move(out_);
   }
 

@@ -82,6 +82,7 @@ struct Propagation {
   std::vector<NodeId> order;        // the topological order that it went by
   std::vector<AxisState> value;     // as produced
   std::vector<AxisState> reduced;   // of a Partial value: what its one reduction makes of it
+  std::vector<AxisState> rest;      // where a value would lie if nothing were cut for parameters or held; empty: as produced
   std::vector<AxisState> operand;   // by UseId: what the reader needs
   std::vector<std::int8_t> factor;  // by NodeId: the factor of its rule that the axis cuts; −1 none
   std::vector<Why> why;             // by ValueId

@@ -45,11 +45,12 @@ class Relayout {
   LayoutId in_state(ValueId value, AxisState state) {
     if (state.is_replicate()) return base_[value.index()];
     const std::uint64_t key = (static_cast<std::uint64_t>(base_[value.index()].index()) << 32) | g_[value].type.index();
+    if (const auto known = layouts_.find({key, pack(state)}); known != layouts_.end() && state.use != Use::Held) return known->second;
     LayoutId& known = layouts_[{key, pack(state)}];
-    if (known.valid()) return known;
-    const Layout base = g_[base_[value.index()]];
+    Layout base = g_[base_[value.index()]];
     const Mesh& mesh = g_[base.mesh];
     const std::uint8_t axis = static_cast<std::uint8_t>(mesh.axis_index(params_.axis));
+    if (state.use == Use::Held) base = left_by_rest(std::move(base), value, axis);
     if (state.is_partial()) return known = g_.intern(with_partial(base, axis, state.reduction));
     const std::int64_t size = g_.type(value).shape[state.dim];
     const CutStyle& style = plan_.styles[state.style];
@@ -58,6 +59,20 @@ class Relayout {
         outermost ? with_outer_cut(base, mesh, state.dim, size, axis, style) : with_cut(base, mesh, state.dim, size, axis, style);
     if (state.turn != 0) layout = turned(std::move(layout), mesh, state.dim, size, axis, state.turn);
     return known = g_.intern(layout);
+  }
+
+  /// The layout without the axis, of a value that is held in another cut than it rests in: cuts of other axes within the one that it leaves
+  /// stay as they are, so that only devices along the axis exchange anything.
+  Layout left_by_rest(Layout base, ValueId value, std::uint8_t axis) {
+    const AxisState rest = plan_.rest.empty() ? AxisState::replicate() : plan_.rest[value.index()];
+    if (!rest.is_shard() || base.cut(rest.dim).empty()) return base;
+    const Mesh& mesh = g_[base.mesh];
+    const std::int64_t size = g_.type(value).shape[rest.dim];
+    const CutStyle& style = plan_.styles[rest.style];
+    const Layout resting =
+        params_.outermost ? with_outer_cut(base, mesh, rest.dim, size, axis, style) : with_cut(base, mesh, rest.dim, size, axis, style);
+    base.dims[rest.dim] = held_together(resting.cut(rest.dim), mesh, size, {&axis, 1});
+    return base;
   }
 
   ValueId changed_to(ValueId value, AxisState have, AxisState need, NodeId reader) {

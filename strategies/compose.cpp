@@ -80,6 +80,7 @@ class Composition {
     // A cut along the sequence goes outside that of tensor parallelism: inner axes first.
     std::stable_sort(uses_.begin(), uses_.end(), [&](const Use& a, const Use& b) { return innermost(a) > innermost(b); });
     if (!mesh_order.empty()) reorder(mesh_order);
+    std::erase_if(context_.order, [&](const std::string& axis) { return !is_used(axis); });
     std::vector<Directive> all;
     for (const Use& use : uses_)
       for (Directive& directive : made_by(use)) all.push_back(std::move(directive));
@@ -94,6 +95,12 @@ class Composition {
     const StrategyInfo* recipe;
     StrategyArgs args;
   };
+
+  bool is_used(const std::string& axis) const {
+    return std::any_of(uses_.begin(), uses_.end(), [&](const Use& use) {
+      return std::any_of(use.recipe->degrees.begin(), use.recipe->degrees.end(), [&](const auto& degree) { return degree.second == axis; });
+    });
+  }
 
   /// Place of the innermost axis that an item uses, in the usual order.
   std::ptrdiff_t innermost(const Use& use) const {

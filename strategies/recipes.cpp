@@ -164,7 +164,6 @@ Directive place_directive(Json filter, std::int64_t rank, const StrategyContext&
   std::vector<std::pair<std::string, std::int64_t>> axes;  // all of them, outermost first
   for (const std::string& axis : context.order) {
     const std::int64_t degree = context.mesh.at(axis);
-    if (degree == 1) continue;
     if (axis == "tp")
       for (const auto& part : tensor_axes(context.model, degree)) axes.push_back(part);
     else

@@ -30,8 +30,9 @@ using StrategyArgs = std::map<std::string, Json>;
 struct StrategyContext {
   const GraphSignature& model;
   std::map<std::string, std::int64_t> mesh;  // degree of every axis of the whole composition: pp, dp, cp, tp, …
-  std::vector<std::string> order;            // the axes, outermost first: neighbours on the last ones are neighbours among the devices
-  const Registry& registry;                  // to look up schedules
+  std::vector<std::string>
+      order;  // those that recipes of the composition use, outermost first: neighbours on the last ones are neighbours among the devices
+  const Registry& registry;  // to look up schedules
 };
 
 /// A recipe: name, parameters in positional order, and a function from parameters and graph signature to directives, in any order.
