@@ -70,6 +70,7 @@ struct StageTimes {
 struct ScheduleTimes {
   std::vector<StageTimes> stages;  // by stage; empty: all as StageTimes{}
   double transfer = 0;             // from one rank to another
+  double overlap = 1;              // of cells that are overlapped: their time as a share of what they take one after the other
   const StageTimes& of(std::int64_t stage) const;
 };
 

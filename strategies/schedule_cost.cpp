@@ -57,6 +57,7 @@ ScheduleCost schedule_cost(const ScheduleTable& table, const ScheduleTimes& time
         start = std::max(start, ended[cells.index(need)] + (crosses ? times.transfer : 0));
       });
     }
+    if (table.ranks[rank][slot].size() > 1) duration *= times.overlap;
     for (const Cell& cell : table.ranks[rank][slot]) ended[cells.index(cell)] = start + duration;
     cost.start[rank].push_back(start);
     cost.end[rank].push_back(start + duration);

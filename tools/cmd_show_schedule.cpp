@@ -18,12 +18,12 @@
 namespace skirl {
 namespace {
 
-/// {"stages": [{"forward": 1, "input": 1, "weight": 1}, …], "transfer": 0.1}: one entry a stage, or one for all.
+/// {"stages": [{"forward": 1, "input": 1, "weight": 1}, …], "transfer": 0.1, "overlap": 0.8}: one entry a stage, or one for all.
 ScheduleTimes read_times(const std::string& path) {
   const Json json = read_json_file(path);
   const JsonView file(json, path);
   if (!file.is_object()) file.fail("times are an object: {\"stages\": [{\"forward\": 1, \"input\": 1, \"weight\": 1}], \"transfer\": 0}");
-  file.only_keys({"stages", "transfer"});
+  file.only_keys({"stages", "transfer", "overlap"});
   ScheduleTimes times;
   if (file.has("transfer")) times.transfer = file.at("transfer").number();
   const JsonView stages = file.at("stages");
@@ -35,6 +35,8 @@ ScheduleTimes read_times(const std::string& path) {
     for (const char* key : {"forward", "input", "weight"})
       if (!(stage.at(key).number() > 0)) stage.at(key).fail("a time is a number above 0");
   }
+  if (file.has("overlap")) times.overlap = file.at("overlap").number();
+  if (!(times.overlap > 0)) file.at("overlap").fail("the time of an overlapped pair is a share above 0 of what its halves take");
   if (times.transfer < 0) file.at("transfer").fail("a time is a number of at least 0");
   return times;
 }

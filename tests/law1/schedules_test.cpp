@@ -87,3 +87,12 @@ TEST_CASE("samples that do not divide by the microbatches, and layers by the sta
 TEST_CASE("frozen layers have no weight cells to run, and what lies below them still gets its gradient", "[A24]") {
   for (const Pipeline& p : kPipelines) check(layers(4, "4", true, false, "1 3"), with_zero(pipeline(p, 4), 1));
 }
+
+TEST_CASE("every schedule, every ZeRO level, a tie and a skip, microbatches below, at and above the stages", "[.][all]") {
+  for (const Pipeline& p : kPipelines)
+    for (int zero = 0; zero <= 3; ++zero)
+      for (const bool skip : {false, true})
+        for (const bool tied : {false, true})
+          for (const std::int64_t microbatches : {std::int64_t{1}, p.stages - 1, p.stages, p.stages + 1, 2 * p.stages + 1})
+            check(layers(p.stages + (skip ? 1 : 0), "20", skip, tied), with_zero(pipeline(p, microbatches), zero));
+}

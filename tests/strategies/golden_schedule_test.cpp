@@ -98,6 +98,9 @@ TEST_CASE("files of schedules run, cost what their index says, and come back fro
     CHECK(cost.bubble == golden.bubble);
     CHECK(cost.span_bubble == golden.span_bubble);
     CHECK(cost.peak_activations == golden.peak_activations);
+    ScheduleTimes fast_pairs;
+    fast_pairs.overlap = 2.0 / 3;
+    if (golden.fast_pairs_makespan > 0) CHECK(schedule_cost(table, fast_pairs).makespan == Approx(golden.fast_pairs_makespan));
     CHECK(parse_schedule_csv(schedule_csv(table), "export").ranks == table.ranks);
     CHECK(parse_schedule_csv(schedule_csv(table, true), "export").ranks == table.ranks);
   }

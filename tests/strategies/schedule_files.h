@@ -24,6 +24,7 @@ struct GoldenSchedule {
   double makespan = 0, bubble = 0, span_bubble = 0;
   std::vector<std::int64_t> peak_activations;
   skirl::Placement placement;
+  double fast_pairs_makespan = 0;    // where a pair takes 2 instead of 3; 0: there are none
   std::vector<std::string> lowered;  // forms with transfers
 };
 
@@ -48,6 +49,7 @@ inline std::vector<GoldenSchedule> golden_schedules() {
     if (e.contains("group")) g.params.group = e.at("group").get<std::int64_t>();
     if (e.contains("parts")) g.params.sequence_parts = e.at("parts").get<std::int64_t>();
     if (e.contains("memory")) g.params.memory = e.at("memory").get<std::int64_t>();
+    if (e.contains("fast_pairs")) g.fast_pairs_makespan = e.at("fast_pairs");
     if (e.contains("lowered")) g.lowered = e.at("lowered").get<std::vector<std::string>>();
     list.push_back(std::move(g));
   }

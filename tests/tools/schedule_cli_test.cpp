@@ -111,6 +111,17 @@ TEST_CASE("in a terminal cells are coloured and long rows are folded") {
   CHECK(widest <= 62);
 }
 
+TEST_CASE("a schedule of a plugin is listed, shown, proved and run") {
+  const std::string plugin = "--plugin " SKIRL_TEST_PLUGINS "/libown_schedule.so ";
+  CHECK_THAT(cli("list schedules " + plugin).out, Contains("one_by_one"));
+  CHECK_THAT(cli("show " + plugin + "--schedule one_by_one --ranks 2 --mbs 2").out, Contains("rank 1     F0 B0---          F1 B1---\n"));
+  CHECK(cli("check " + plugin + "--model 'mlp(2,4)' --strategy 'pp(2, one_by_one, mb=4)'").status == 0);
+  check_refused("show " + plugin + "--schedule stuck --ranks 2 --mbs 1",
+                "schedule 'stuck': deadlock: rank 0 column 0 at 0B0 waits for 0F0; rank 1 column 0 at 1F0 waits for 0F0\n"
+                "  at   rank 0  [0B0] 0F0\n"
+                "       rank 1  [1F0] 1B0\n");
+}
+
 TEST_CASE("what cannot be shown is refused") {
   check_refused("show --schedule 1f1b --mbs 3", "show --schedule 1f1b takes --ranks");
   check_refused("show --schedule 1f1b --ranks 3", "show --schedule 1f1b takes --mbs");
@@ -138,6 +149,7 @@ TEST_CASE("what cannot be shown is refused") {
   times(R"({"stages": [{"forward": 1, "input": 0, "weight": 1}]})", "a time is a number above 0");
   times(R"({"stages": [{"forward": 1, "input": 1}]})", "weight");
   times(R"({"stages": [{"forward": 1, "input": 1, "weight": 1}], "transfer": -1})", "a time is a number of at least 0");
+  times(R"({"stages": [{"forward": 1, "input": 1, "weight": 1}], "overlap": 0})", "a share above 0");
   times(R"({"stages": [{"forward":1,"input":1,"weight":1},{"forward":1,"input":1,"weight":1},{"forward":1,"input":1,"weight":1}]})",
         "has times of 3 stages, the schedule has 2");
 }
