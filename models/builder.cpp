@@ -1,5 +1,7 @@
 #include "models/builder.h"
 
+#include <cmath>
+
 #include "ir/error.h"
 
 namespace skirl {
@@ -43,11 +45,39 @@ ValueId ModelBuilder::einsum(std::string_view spec, ValueId a, ValueId b, std::s
   return op(Op::Einsum, {a, b}, EinsumAttrs{std::string(spec)}, name);
 }
 
-ValueId ModelBuilder::layer_norm(ValueId x, std::string_view name) {
+ValueId ModelBuilder::linear(ValueId x, const std::string& name, const LinearParams& l) {
+  const auto joined = [](Shape a, const Shape& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  const auto product = [&](ValueId from, const std::string& in, const Shape& in_sizes, const std::string& out, const Shape& out_sizes,
+                           const std::string& at, double deviation) {
+    const ValueId weight = param(at + ".w", joined(in_sizes, out_sizes), deviation);
+    return einsum("bs" + in + "," + in + out + "->bs" + out, from, weight, at);
+  };
+  ValueId y;
+  if (l.rank == 0) {
+    y = product(x, l.in, l.in_sizes, l.out, l.out_sizes, name, l.deviation);
+  } else {
+    // the elements of the product of the two then deviate as those of the one weight would
+    const double deviation = std::sqrt(l.deviation / std::sqrt(static_cast<double>(l.rank)));
+    const ValueId narrow = product(x, l.in, l.in_sizes, "r", {l.rank}, name + ".in", deviation);
+    y = product(narrow, "r", {l.rank}, l.out, l.out_sizes, name + ".out", deviation);
+  }
+  if (!l.bias) return y;
+  return op(Op::Add, {y, param(name + ".b", l.out_sizes, ParamAttrs{"constant", 0, true})}, NoAttrs{}, name + ".biased");
+}
+
+ValueId ModelBuilder::layer_norm(ValueId x, std::string_view name, double eps) {
   const Shape width{graph_.type(x).shape.back()};
   const ValueId gamma = param(std::string(name) + ".gamma", width, ParamAttrs{"constant", 1, true});
   const ValueId beta = param(std::string(name) + ".beta", width, ParamAttrs{"constant", 0, true});
-  return op(Op::LayerNorm, {x, gamma, beta}, NormAttrs{}, name);
+  return op(Op::LayerNorm, {x, gamma, beta}, NormAttrs{eps}, name);
+}
+
+ValueId ModelBuilder::rms_norm(ValueId x, std::string_view name, double eps) {
+  const ValueId gamma = param(std::string(name) + ".gamma", {graph_.type(x).shape.back()}, ParamAttrs{"constant", 1, true});
+  return op(Op::RmsNorm, {x, gamma}, NormAttrs{eps}, name);
 }
 
 ValueId ModelBuilder::dropout(ValueId x, double p, std::string_view name) {

@@ -11,6 +11,19 @@
 
 namespace skirl {
 
+inline constexpr std::int64_t kIgnoredLabel = -1;
+
+/// A linear layer over the dimensions behind batch and sequence: their letters in the einsum, and their sizes.
+struct LinearParams {
+  std::string in;  // "h", "nd"
+  Shape in_sizes;
+  std::string out;
+  Shape out_sizes;
+  double deviation = 0.02;
+  bool bias = false;
+  std::int64_t rank = 0;  // above 0: the weight is the product of two, [in…, rank] and [rank, out…]
+};
+
 /// States a model in C++: the forward part of a step, on one device.
 ///
 ///     ModelBuilder m(DType::F32);
@@ -59,8 +72,13 @@ class ModelBuilder {
   ValueId add(ValueId a, ValueId b) { return op(Op::Add, {a, b}); }
   ValueId tanh(ValueId x) { return op(Op::Tanh, {x}); }
   ValueId gelu(ValueId x) { return op(Op::Gelu, {x}); }
+  /// x[b, s, in…] → [b, s, out…], with the parameters `name`.w (of low rank: `name`.in.w and `name`.out.w) and, if it has one, the bias
+  /// `name`.b.
+  ValueId linear(ValueId x, const std::string& name, const LinearParams& params);
   /// With its two parameters, `name`.gamma and `name`.beta.
-  ValueId layer_norm(ValueId x, std::string_view name);
+  ValueId layer_norm(ValueId x, std::string_view name, double eps = 1e-5);
+  /// With its parameter `name`.gamma.
+  ValueId rms_norm(ValueId x, std::string_view name, double eps);
   /// Itself where p is 0.
   ValueId dropout(ValueId x, double p, std::string_view name);
 

@@ -7,8 +7,6 @@
 namespace skirl {
 namespace {
 
-constexpr std::int64_t kIgnoredLabel = -1;
-
 class Gpt {
  public:
   Gpt(const GptParams& params, DType dtype) : p_(params), m_(dtype) {}
@@ -45,23 +43,19 @@ class Gpt {
   /// That of a matrix whose result is added to the residual stream: smaller, so that the stream keeps its size over the depth.
   double residual_spread(std::int64_t inputs) const { return spread(inputs) / std::sqrt(2 * wide(p_.layers)); }
 
-  ValueId linear(std::string_view spec, ValueId x, const std::string& name, const Shape& weight, const Shape& bias, double deviation) {
-    const ValueId y = m_.einsum(spec, x, m_.param(name + ".w", weight, deviation), name);
-    return m_.op(Op::Add, {y, m_.param(name + ".b", bias, ParamAttrs{"constant", 0, true})}, NoAttrs{}, name + ".biased");
-  }
-
   ValueId attention(ValueId x) {
     const auto scope = m_.tag("BLOCK", "attn");
     const std::string at = layer_ + "attn.";
     const auto [h, n, m, d] = std::tuple(p_.width, p_.heads, p_.kv_heads, p_.head_dim);
     const ValueId normed = m_.layer_norm(x, at + "norm");
-    const ValueId q =
-        m_.op(Op::Rope, {linear("bsh,hnd->bsnd", normed, at + "q", {h, n, d}, {n, d}, spread(h))}, RopeAttrs{}, at + "q.rope");
-    const ValueId k =
-        m_.op(Op::Rope, {linear("bsh,hnd->bsnd", normed, at + "k", {h, m, d}, {m, d}, spread(h))}, RopeAttrs{}, at + "k.rope");
-    const ValueId v = linear("bsh,hnd->bsnd", normed, at + "v", {h, m, d}, {m, d}, spread(h));
+    const auto heads = [&](const char* name, std::int64_t count) {
+      return m_.linear(normed, at + name, {"h", {h}, "nd", {count, d}, spread(h), true});
+    };
+    const ValueId q = m_.op(Op::Rope, {heads("q", n)}, RopeAttrs{}, at + "q.rope");
+    const ValueId k = m_.op(Op::Rope, {heads("k", m)}, RopeAttrs{}, at + "k.rope");
+    const ValueId v = heads("v", m);
     const ValueId mixed = m_.op(Op::Attention, {q, k, v}, AttentionAttrs{true, spread(d)}, at + "mix");
-    const ValueId out = linear("bsnd,ndh->bsh", mixed, at + "o", {n, d, h}, {h}, residual_spread(n * d));
+    const ValueId out = m_.linear(mixed, at + "o", {"nd", {n, d}, "h", {h}, residual_spread(n * d), true});
     return m_.op(Op::Add, {x, m_.dropout(out, p_.dropout, at + "drop")}, NoAttrs{}, at + "residual");
   }
 
@@ -70,9 +64,9 @@ class Gpt {
     const std::string at = layer_ + "mlp.";
     const std::int64_t h = p_.width;
     const ValueId normed = m_.layer_norm(x, at + "norm");
-    const ValueId up = linear("bsh,hf->bsf", normed, at + "up", {h, 4 * h}, {4 * h}, spread(h));
+    const ValueId up = m_.linear(normed, at + "up", {"h", {h}, "f", {4 * h}, spread(h), true});
     const ValueId active = m_.op(Op::Gelu, {up}, NoAttrs{}, at + "gelu");
-    const ValueId down = linear("bsf,fh->bsh", active, at + "down", {4 * h, h}, {h}, residual_spread(4 * h));
+    const ValueId down = m_.linear(active, at + "down", {"f", {4 * h}, "h", {h}, residual_spread(4 * h), true});
     return m_.op(Op::Add, {x, m_.dropout(down, p_.dropout, at + "drop")}, NoAttrs{}, at + "residual");
   }
 

@@ -25,7 +25,9 @@ struct Flags {
   explicit Flags(Options& to) : o(to) {}
 
   void model(CLI::App& command) {
-    command.add_option("--model", o.model, "built-in model (skirl list models) or a model file")->type_name("M")->group("Model");
+    command.add_option("--model", o.model, "built-in model (skirl list models), a model file, or a Hugging Face config.json")
+        ->type_name("M")
+        ->group("Model");
     command
         .add_option_function<std::vector<std::string>>(
             "--set",
@@ -38,6 +40,11 @@ struct Flags {
         ->group("Model");
     count(command, "--batch", o.batch, "samples in a step: the dim B")->group("Model");
     count(command, "--seq", o.seq, "length of a sequence: the dim S")->group("Model");
+    count(command, "--layers", o.layers, "layers of a built-in model or config.json")->group("Model");
+    count(command, "--hidden-scale", o.hidden_scale, "divide the widths of a config.json by this, to run it small")->group("Model");
+    count(command, "--heads", o.heads, "attention heads")->group("Model");
+    count(command, "--kv-heads", o.kv_heads, "heads of keys and values")->group("Model");
+    count(command, "--vocab", o.vocab, "size of the vocabulary")->group("Model");
     command
         .add_option_function<std::string>(
             "--dtype", [this](const std::string& text) { set_dtype(text); }, "f64, f32, bf16 or f16; " + name_of_default_dtype(command))
@@ -200,8 +207,9 @@ bool is_given(const CLI::App& command, const std::string& flag) {
 
 /// A saved plan holds the model, the optimizer and the strategy.
 void check_plan_alone(const CLI::App& command, const std::string& plan) {
-  for (const char* flag : {"--model", "--set", "--batch", "--seq", "--dtype", "--optimizer", "--lr", "--momentum", "--weight-decay",
-                           "--clip", "--strategy", "--mesh", "--dump", "--stop-after"})
+  for (const char* flag :
+       {"--model", "--set", "--batch", "--seq", "--layers", "--hidden-scale", "--heads", "--kv-heads", "--vocab", "--dtype", "--optimizer",
+        "--lr", "--momentum", "--weight-decay", "--clip", "--strategy", "--mesh", "--dump", "--stop-after"})
     if (is_given(command, flag))
       throw Error(command.get_name() + " takes a plan (" + plan + ") or " + flag + ", not both: the plan has settled that");
 }

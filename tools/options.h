@@ -23,6 +23,11 @@ struct Options {
   std::map<std::string, std::int64_t> set;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> seq;
+  std::optional<std::int64_t> layers;  // this and the four after it: a smaller model of the same family
+  std::optional<std::int64_t> hidden_scale;
+  std::optional<std::int64_t> heads;
+  std::optional<std::int64_t> kv_heads;
+  std::optional<std::int64_t> vocab;
   DType dtype = DType::F32;
   OptimizerParams optimizer;
   std::vector<std::string> plugins;

@@ -20,7 +20,8 @@ Session::Session(const Options& options) : options_(options) {
 
 Graph Session::one_device_step() const {
   if (options_.model.empty()) throw Error("--model is missing", "", "skirl list models");
-  const ModelOptions model{options_.set, options_.batch, options_.seq, options_.dtype};
+  const ModelOptions model{options_.set,   options_.batch,    options_.seq,   options_.layers, options_.hidden_scale,
+                           options_.heads, options_.kv_heads, options_.vocab, options_.dtype};
   return differentiate(load_model(options_.model, model), options_.optimizer);
 }
 

@@ -63,7 +63,8 @@ std::string small_model(const std::string& family) {
   options.dtype = DType::F64;
   options.batch = 4;
   options.seq = 5;
-  return print(load_model(family + "-tiny(layers=3, width=12, heads=4, head_dim=4, vocab=13)", options));
+  const std::string sizes = family == "gpt2" ? "width=16, inner=10, dropout=0.2" : "width=12, kv_heads=2, head_dim=4, inner=10";
+  return print(load_model(family + "-tiny(layers=3, heads=4, vocab=13, " + sizes + ")", options));
 }
 
 }  // namespace skirl::test

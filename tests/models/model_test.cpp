@@ -125,8 +125,8 @@ TEST_CASE("the example models load, in f32 and f64, at any batch") {
 }
 
 TEST_CASE("a model that cannot be had is refused") {
-  CHECK_ERROR(load("gpt-tinny"), "there is no model 'gpt-tinny'; known: gpt-tiny, gpt-small, mlp(n,h)");
-  CHECK_ERROR(load(""), "there is no model ''; known: mlp(n,h), gpt-tiny, gpt-small");
+  CHECK_ERROR(load("gpt-tinny"), "there is no model 'gpt-tinny'; known: gpt-tiny, gpt2-tiny, gpt-small, llama-tiny, qwen3-tiny, mlp(n,h)");
+  CHECK_ERROR(load(""), "there is no model ''; known: mlp(n,h), gpt-tiny, gpt-small, gpt2-tiny, llama-tiny, qwen3-tiny");
   CHECK_ERROR(load("mlp(2,4"), "model 'mlp(2,4': the last ')' is missing");
   CHECK_ERROR(load("mlp(0,4)"), "model 'mlp': n is '0', expected a whole number from 1 to 100000");
   CHECK_ERROR(load("mlp(4.7)"), "model 'mlp': n is '4.7', expected a whole number from 1 to 100000");
