@@ -26,7 +26,8 @@ bool widens(const Graph& graph, NodeId node) {
 struct FactorCut {
   int factor = -1;
   std::uint16_t style = 0;
-  ValueId from;  // operand that names it
+  ValueId from;         // operand that names it
+  Use use = Use::Work;  // of that operand's cut
   bool found() const { return factor >= 0; }
 };
 
@@ -351,7 +352,7 @@ class Propagator {
     const FactorCut other = n.phase == Phase::U ? cut_of_operands(node, Use::Storage) : cut_for_work(node);
     if (takes_partials(node)) return pass_partials(node);
     if (passes_on(node)) return pass_partials(node);
-    if (other.found()) return cut(node, other, n.phase == Phase::U ? Use::Storage : Use::Work);
+    if (other.found()) return cut(node, other, n.phase == Phase::U ? other.use : Use::Work);
     read_whole(node);
   }
 
@@ -386,7 +387,7 @@ class Propagator {
     const FactorRule& rule = rules_.of(node);
     const FactorCut cut_by = factor_of(rule, rule.results[0], state, degree(node));
     SKIRL_CHECK(cut_by.found(), "an update's storage dimension has no factor");
-    cut(node, cut_by, Use::Storage);
+    cut(node, cut_by, state.use);
   }
 
   /// Whether a cut for `use` is one that a node of this run follows.
@@ -409,6 +410,7 @@ class Propagator {
       const std::int16_t turn = rule.ring.factor == candidate.factor ? turn_of(rule.ring.operand_turn, i) : std::int16_t{0};
       if (state.turn != turn || !may_cut(node, rule, candidate.factor)) return;
       candidate.from = value;
+      candidate.use = state.use;
       found = candidate;
     });
     return found;

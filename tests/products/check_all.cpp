@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tests/law1/products.h"
+#include "tests/products/products.h"
 #include "tests/support/law1.h"
 
 using namespace skirl;

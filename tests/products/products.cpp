@@ -1,4 +1,4 @@
-#include "tests/law1/products.h"
+#include "tests/products/products.h"
 
 #include <cstdint>
 
