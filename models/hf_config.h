@@ -9,7 +9,7 @@ namespace skirl {
 
 /// The forward graph of a Hugging Face config.json of a dense family: gpt2, llama or qwen3, by its `model_type`. Shapes, norms,
 /// activations, biases, positions, dropout, ties and the spread of initial weights are the config's; a field that is absent or null has the
-/// value that the family's class in transformers gives it. Sizes that have no such value must be there. Batch 8 and a sequence of at most
+/// value that the family's class in transformers gives it. Sizes that do not follow from others must be there. Batch 8 and a sequence of at most
 /// 1024 unless told.
 ///
 /// Options   --layers; --hidden-scale K divides hidden size, MLP width and head width by K and leaves the numbers of heads; --heads and

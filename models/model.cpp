@@ -84,10 +84,12 @@ LlamaParams qwen3_tiny() {
 
 Graph make_gpt2(const ModelCall& call, const ModelOptions& options) {
   Gpt2Params p;
+  std::int64_t head_dim = 0;  // not given
   configure(call,
             {count_setting("layers", p.layers, 1, kMostLayers),
              count_setting("width", p.width, 1, kMostDim),
              count_setting("heads", p.heads, 1, kMostDim),
+             count_setting("head_dim", head_dim, 1, kMostDim),
              count_setting("inner", p.inner, 1, kMostDim),
              count_setting("vocab", p.vocab, 2, kMostDim),
              count_setting("positions", p.positions, 1, kMostDim),
@@ -98,6 +100,9 @@ Graph make_gpt2(const ModelCall& call, const ModelOptions& options) {
   p.embed_dropout = p.dropout;
   if (p.width % p.heads != 0)
     throw Error("model " + call.name + ": " + std::to_string(p.heads) + " heads do not divide the width " + std::to_string(p.width));
+  if (head_dim != 0 && head_dim * p.heads != p.width)
+    throw Error("model " + call.name + ": head_dim is " + std::to_string(head_dim) + ", expected width / heads, " +
+                std::to_string(p.width / p.heads));
   if (p.seq > p.positions)
     throw Error("model " + call.name + ": seq is " + std::to_string(p.seq) + ", expected at most positions, " +
                 std::to_string(p.positions));
@@ -179,7 +184,8 @@ const Builtin kBuiltins[] = {
     {"gpt-small", "gpt-small", "the same with 6 layers, width 512, 8 heads, vocabulary 8192, seq=256, batch=4: 27 M parameters",
      [](const ModelCall& call, const ModelOptions& options) { return make_gpt(gpt_small(), call, options); }},
     {"gpt2-tiny", "gpt2-tiny",
-     "a GPT-2 on bytes: 4 layers, width 64, 4 heads, seq=32, batch=8; also layers=, width=, heads=, inner=, vocab=, positions=, dropout=",
+     "a GPT-2 on bytes: 4 layers, width 64, 4 heads, seq=32, batch=8; also layers=, width=, heads=, head_dim=, inner=, vocab=, "
+     "positions=, dropout=",
      make_gpt2},
     {"llama-tiny", "llama-tiny",
      "a Llama on bytes: 4 layers, width 64, 4 heads with 2 KV heads, seq=32, batch=8; also layers=, width=, heads=, kv_heads=, head_dim=, "

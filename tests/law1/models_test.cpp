@@ -9,9 +9,8 @@ using namespace skirl;
 namespace {
 
 /// What is wrong with `model` in f64 under `strategy`; empty if law 1 holds.
-std::string broken(const std::string& model, const std::string& strategy) {
+std::string broken(const std::string& model, const std::string& strategy, ModelOptions options = {}) {
   static const Registry registry;
-  ModelOptions options;
   options.dtype = DType::F64;
   test::Case c{print(load_model(model, options)), strategy, {}, 2};
   c.optimizer.clip = 0.5;
@@ -40,4 +39,23 @@ TEST_CASE("the built-in models compute the same step under composed strategies")
   CHECK(broken(gpt + ",tied=1)", "pp(3, gpipe, mb=2) + zero(3, dp=3)") == "");
   CHECK(broken(gpt + ",tied=1)", "zero(2, dp=2)") == "");
   CHECK(broken("mlp(4,6)", "pp(4, 1f1b, mb=8) + ddp(2)") == "");
+}
+
+TEST_CASE("published configs that are shrunk run on cpu as on the reference, whole and cut") {
+  const std::string folder = SKIRL_TEST_DATA "/models/";
+  ModelOptions small;
+  small.layers = 2;
+  small.hidden_scale = 64;
+  small.heads = 4;
+  small.vocab = 19;
+  small.batch = 4;
+  small.seq = 5;
+  for (const char* strategy : {"ddp(1)", "pp(2, mb=2) + tp(2)"}) {
+    CAPTURE(strategy);
+    CHECK(broken(folder + "llama-3.1-8b.json", strategy, small) == "");
+    CHECK(broken(folder + "qwen3-0.6b.json", strategy, small) == "");
+    ModelOptions gpt2 = small;
+    gpt2.set["attn_pdrop"] = 0;
+    CHECK(broken(folder + "gpt2.json", strategy, gpt2) == "");
+  }
 }

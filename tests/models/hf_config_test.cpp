@@ -159,4 +159,24 @@ TEST_CASE("unknown families and fields, and values that cannot be, are refused a
   CHECK(complaint({{"hidden_size", -4}}).substr(0, 14) == " /hidden_size:");
   CHECK(complaint({{"hidden_size", nullptr}}).find("hidden_size") != std::string::npos);
   CHECK(complaint({{"head_dim", 7}}) == " /head_dim: a head is 7 wide, expected an even number: rotary positions turn pairs");
+  CHECK(complaint({{"rms_norm_eps", 0}}) == " /rms_norm_eps: found 0, expected a number above zero");
+  CHECK(complaint({{"tie_word_embeddings", "yes"}}) == " /tie_word_embeddings: found \"yes\", expected true or false");
+  CHECK(complaint({{"vocab_size", 1}}) == " /vocab_size: found 1, expected a whole number from 2 to 1048576");
+  CHECK(complaint({{"hidden_size", 1024.5}}) == " /hidden_size: found 1024.5, expected a whole number from 1 to 1048576");
+  CHECK(complaint({{"model_type", 3}}) == " /model_type: found 3, expected a string");
+  CHECK(complaint({{"model_type", nullptr}}).find("the field \"model_type\" is missing") != std::string::npos);
+  CHECK(complaint({{"architectures", {"Qwen3ForSequenceClassification"}}}) ==
+        " /architectures/0: the architecture 'Qwen3ForSequenceClassification' is not built, expected Qwen3ForCausalLM");
+  CHECK(complaint({{"layer_types", {"full_attention"}}}) == " /layer_types: found 1 layers, expected num_hidden_layers, 28");
+  CHECK(complaint({{"n_head", 7}}, "gpt2.json") == " /n_head: found 7, expected a number of heads that divides n_embd, 768");
+  CHECK(complaint({{"n_ctx", 512}}, "gpt2.json") == " /n_ctx: found 512, expected n_positions, 1024");
+  CHECK(complaint({{"embd_pdrop", 1}}, "gpt2.json") == " /embd_pdrop: found 1, expected a number of at least 0 and below 1");
+  CHECK(complaint({{"rope_scaling", {{"rope_type", "llama3"}, {"factor", 8}}}}, "llama-3.1-8b.json") ==
+        " /rope_scaling: the key \"low_freq_factor\" is missing");
+}
+
+TEST_CASE("every family of mixtures of experts with a published config is refused as not built yet") {
+  for (const std::string family : {"mixtral", "qwen3_moe", "deepseek_v3", "gpt_oss"})
+    CHECK(complaint({{"model_type", family}})
+              .rfind(" /model_type: the family " + family + " is a mixture of experts, which is not built yet; known: ", 0) == 0);
 }

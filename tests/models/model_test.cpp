@@ -58,7 +58,9 @@ const std::string kExamples = SKIRL_SOURCE_DIR "/examples/models/";
 }  // namespace
 
 TEST_CASE("every built-in model is a valid graph that survives its text form") {
-  for (const std::string model : {"mlp(4,16)", "mlp(1,1,batch=1)", "gpt-tiny", "gpt-tiny(layers=2,tied=1,dropout=0.1)", "gpt-small"}) {
+  for (const std::string model :
+       {"mlp(4,16)", "mlp(1,1,batch=1)", "gpt-tiny", "gpt-tiny(layers=2,tied=1,dropout=0.1)", "gpt-small", "gpt2-tiny",
+        "gpt2-tiny(heads=2,head_dim=32,dropout=0.1)", "llama-tiny", "llama-tiny(low_rank=4,tied=1)", "qwen3-tiny"}) {
     CAPTURE(model);
     const Graph g = load(model);
     CHECK(verify(g).empty());
@@ -107,6 +109,18 @@ TEST_CASE("options reach built-in models") {
   CHECK(tags_of(load("mlp(h=4,n=3)"), Op::Tanh).size() == 2);
 }
 
+TEST_CASE("inputs of every model of language tell their positions") {
+  for (const std::string model : {"gpt-tiny", "gpt-small", "gpt2-tiny", "llama-tiny", "qwen3-tiny"}) {
+    CAPTURE(model);
+    const Graph g = load(model);
+    int marked = 0;
+    g.for_each_node([&](NodeId node) {
+      if (g[node].op == Op::Input) marked += std::get<InputAttrs>(g[g[node].attrs]).sequence == 1 ? 1 : 0;
+    });
+    CHECK(marked == 2);
+  }
+}
+
 TEST_CASE("the example models load, in f32 and f64, at any batch") {
   for (const std::string model : {"masked_mlp", "tied_lm", "two_losses"}) {
     CAPTURE(model);
@@ -138,7 +152,23 @@ TEST_CASE("a model that cannot be had is refused") {
   CHECK_ERROR(load("gpt-tiny(head_dim=3)"), "model gpt-tiny: head_dim is 3, expected an even number: rotary positions turn pairs");
   CHECK_ERROR(load("gpt-tiny(width=1048576,heads=1048576,kv_heads=1,head_dim=1024)"),
               "model gpt-tiny: a tensor would have more than 10^15 elements");
+  CHECK_ERROR(load("gpt2-tiny(heads=5)"), "model gpt2-tiny: 5 heads do not divide the width 64");
+  CHECK_ERROR(load("gpt2-tiny(head_dim=8)"), "model gpt2-tiny: head_dim is 8, expected width / heads, 16");
+  CHECK_ERROR(load("gpt2-tiny(seq=65)"), "model gpt2-tiny: seq is 65, expected at most positions, 64");
+  CHECK_ERROR(load("llama-tiny(kv_heads=3)"), "model llama-tiny: 4 heads cannot share 3 KV heads evenly");
+  CHECK_ERROR(load("qwen3-tiny(head_dim=5)"), "model qwen3-tiny: head_dim is 5, expected an even number: rotary positions turn pairs");
+  CHECK_ERROR(load("llama-tiny(low_rank=-1)"), "model 'llama-tiny': low_rank is '-1', expected a whole number from 0 to 1048576");
   ModelOptions options;
+  options.hidden_scale = 2;
+  CHECK_ERROR(
+      load("llama-tiny", options),
+      "--hidden-scale: model llama-tiny has no argument 'hidden_scale'; known: heads, head_dim, layers, width, kv_heads, inner, vocab, "
+      "low_rank, tied, batch, seq");
+  options = {};
+  options.layers = 2;
+  CHECK_ERROR(load(kExamples + "tied_lm.skirl", options),
+              "--layers is of built-in models and config.json files, but " + kExamples + "tied_lm.skirl is a model file");
+  options = {};
   options.seq = 4;
   CHECK_ERROR(load("mlp(2,4)", options), "--seq: model mlp has no dim S; dims: B");
   options = {};

@@ -38,7 +38,7 @@ TEST_CASE("help teaches every command by examples") {
 }
 
 TEST_CASE("list names everything and says where it comes from") {
-  CHECK_THAT(cli("list models").out, Contains("gpt-tiny"));
+  CHECK_THAT(cli("list models").out, Contains("gpt-tiny") && Contains("llama-tiny") && Contains("qwen3 (config.json)"));
   CHECK_THAT(cli("list passes").out, Contains("replicate") && Contains("shard_optimizer"));
   CHECK_THAT(cli("list strategies").out, Contains("zero") && Contains("level"));
   CHECK_THAT(cli("list schedules").out, Contains("1f1b") && Contains("gpipe"));
